@@ -1,0 +1,49 @@
+import { generateKeyPairSync } from "node:crypto";
+import { cloudflareTest } from "@cloudflare/vitest-plugin";
+import { Response } from "miniflare";
+import { defineConfig } from "vitest/config";
+
+// No key lives in the repository: each run makes its own.
+const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+
+export default defineConfig({
+  test: {
+    reporters: ["default", "./test/tally.ts"],
+    projects: [
+      {
+        test: {
+          name: "node",
+          environment: "node",
+          include: ["test/**/*.test.ts"],
+          exclude: ["test/workerd/**", "test/long/**"],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "./wrangler.toml" },
+            miniflare: {
+              bindings: {
+                GITHUB_WEBHOOK_SECRET: "test-webhook-secret",
+                GITHUB_WEBHOOK_SECRET_PREVIOUS: "",
+                GITHUB_APP_ID: "1234",
+                GITHUB_APP_PRIVATE_KEY: privateKey.export({ type: "pkcs1", format: "pem" }) as string,
+                GITHUB_ALLOWED_REPOSITORIES: "101",
+                GITHUB_API_URL: "https://github.test",
+                RUNPOD_API_KEY: "test-runpod-key",
+                RUNPOD_API_URL: "https://runpod.test",
+                PUBLIC_URL: "https://gate.test",
+                STATUS_PAGE: "on",
+              },
+              // Nothing leaves the machine: a request no test has answered is an error the test sees.
+              outboundService: (request: Request) => new Response(`blocked: ${request.url}`, { status: 599 }),
+            },
+          }),
+        ],
+        test: { name: "workerd", include: ["test/workerd/**/*.test.ts"], testTimeout: 60_000 },
+      },
+    ],
+  },
+});
