@@ -1,0 +1,293 @@
+/**
+ * Rules over several keys: what is well formed key by key and still contradicts itself. Each finding names the key to
+ * change and how. Order of the rules does not matter; all of them are looked at.
+ */
+import { CONFIG_PATH, type Lane, type RepositoryConfig } from "./schema.ts";
+import { H100_CLASS } from "./schema-gpu.ts";
+import { LANE_NAME } from "./schema-parts.ts";
+
+export interface Finding {
+  readonly path: readonly PropertyKey[];
+  /** Whether the key or its value is what is wrong. */
+  readonly at: "key" | "value";
+  readonly message: string;
+  readonly fix: string;
+}
+
+/** The lowest CUDA version whose driver can run what we stage. */
+const CUDA_FLOOR = [12, 6] as const;
+
+export function crossChecks(config: RepositoryConfig): Finding[] {
+  return [
+    ...gpuFindings(config),
+    ...limitFindings(config),
+    ...laneFindings(config),
+    ...ownerFindings(config),
+    ...nameFindings(config),
+  ];
+}
+
+function finding(path: readonly PropertyKey[], message: string, fix: string, at: "key" | "value" = "value"): Finding {
+  return { path, at, message, fix };
+}
+
+function gpuFindings(config: RepositoryConfig): Finding[] {
+  const found: Finding[] = [];
+  const seen = new Map<string, string>();
+  const tierNames = new Set<string>();
+  for (const [index, tier] of config.gpu.tiers.entries()) {
+    const path = ["gpu", "tiers", index];
+    if (tierNames.has(tier.name)) {
+      found.push(finding([...path, "name"], `two tiers are called \`${tier.name}\``, "Give each tier its own name."));
+    }
+    tierNames.add(tier.name);
+    for (const [place, id] of tier.gpu_ids.entries()) {
+      if (H100_CLASS.test(id)) {
+        found.push(
+          finding(
+            [...path, "gpu_ids", place],
+            `\`${id}\` is of the H100 class, which is never rented`,
+            "Remove it; an A100 SXM is the largest.",
+          ),
+        );
+      }
+      const other = seen.get(id);
+      if (other !== undefined) {
+        found.push(
+          finding([...path, "gpu_ids", place], `\`${id}\` is already in tier \`${other}\``, "Keep it in one tier."),
+        );
+      }
+      seen.set(id, tier.name);
+    }
+    if (tier.max_usd_per_hour !== null && tier.max_usd_per_hour > config.gpu.price_ceiling_usd_per_hour) {
+      found.push(
+        finding(
+          [...path, "max_usd_per_hour"],
+          "this is above `gpu.price_ceiling_usd_per_hour`",
+          `Write ${config.gpu.price_ceiling_usd_per_hour} or less.`,
+        ),
+      );
+    }
+  }
+  for (const [index, version] of config.gpu.cuda_versions.entries()) {
+    const [major = 0, minor = 0] = version.split(".").map(Number);
+    if (major < CUDA_FLOOR[0] || (major === CUDA_FLOOR[0] && minor < CUDA_FLOOR[1])) {
+      found.push(finding(["gpu", "cuda_versions", index], `CUDA ${version} is below the floor 12.6`, "Remove it."));
+    }
+  }
+  return found;
+}
+
+function limitFindings(config: RepositoryConfig): Finding[] {
+  const found: Finding[] = [];
+  const { limits, retention } = config;
+  const atMost = (section: string, low: string, lowValue: number, high: string, highValue: number): void => {
+    if (lowValue <= highValue) return;
+    const message = `${lowValue} s is more than \`${section}.${high}\` (${highValue} s)`;
+    found.push(finding([section, low], message, `Lower \`${low}\` or raise \`${high}\`.`));
+  };
+  atMost("limits", "backoff_base", limits.backoff_base, "backoff_cap", limits.backoff_cap);
+  atMost("limits", "no_machine", limits.no_machine, "acceptance", limits.acceptance);
+  atMost("limits", "setup", limits.setup, "lifetime", limits.lifetime);
+  atMost("limits", "acceptance", limits.acceptance, "backstop", limits.backstop);
+  atMost("limits", "lifetime", limits.lifetime, "backstop", limits.backstop);
+  atMost("limits", "delete_pause_base", limits.delete_pause_base, "delete_pause_cap", limits.delete_pause_cap);
+  atMost("retention", "duration", retention.duration, "max_retention", retention.max_retention);
+  atMost("merge_queue", "margin", config.merge_queue.margin, "default_timeout", config.merge_queue.default_timeout);
+  const paid = limits.acceptance + limits.lifetime;
+  if (limits.reservation < paid) {
+    found.push(
+      finding(
+        ["limits", "reservation"],
+        `${limits.reservation} s reserve less than an attempt may cost: acceptance and lifetime are ${paid} s`,
+        `Write ${paid} or more, or lower \`lifetime\`.`,
+      ),
+    );
+  }
+  return found;
+}
+
+/** Paths that steer the paid lane whatever the file says: the configuration itself and the two trusted workflows. */
+export function builtInDeviceControl(config: Pick<RepositoryConfig, "workflows">): string[] {
+  return [CONFIG_PATH, config.workflows.prepare, config.workflows.execute];
+}
+
+function laneFindings(config: RepositoryConfig): Finding[] {
+  const found: Finding[] = [];
+  for (const [name, lane] of Object.entries(config.lanes)) {
+    const path = ["lanes", name];
+    if (!LANE_NAME.test(name)) {
+      found.push(
+        finding(
+          path,
+          `\`${name}\` cannot be a lane's name`,
+          "Use lower case letters, digits and _, a letter first.",
+          "key",
+        ),
+      );
+    }
+    if (name === "gpu" && lane.own !== null) {
+      found.push(
+        finding(
+          [...path, "own"],
+          "the lane `gpu` is the rented one",
+          "Give your own machine a lane of another name.",
+          "key",
+        ),
+      );
+    }
+    const required = name === "gpu" ? builtInDeviceControl(config) : [];
+    found.push(...overlapFindings(name, lane, required), ...reachFindings(config, name, lane));
+  }
+  return found;
+}
+
+/** A path that both asks for the lane and never asks for it: whoever reads one list believes the wrong thing. */
+function overlapFindings(name: string, lane: Lane, builtIn: readonly string[]): Finding[] {
+  const found: Finding[] = [];
+  const asking = [...lane.control.files, ...lane.control.prefixes];
+  for (const kind of ["files", "prefixes"] as const) {
+    for (const [index, entry] of lane.hosted_only[kind].entries()) {
+      const path = ["lanes", name, "hosted_only", kind, index];
+      const clash = asking.find((other) => covers(entry, other) || covers(other, entry));
+      if (clash !== undefined) {
+        found.push(
+          finding(
+            path,
+            `\`${entry}\` overlaps \`${clash}\` in this lane's \`control\``,
+            "Keep it in one of the two sets.",
+          ),
+        );
+      }
+      const fixed = builtIn.find((other) => covers(entry, other));
+      if (fixed !== undefined) {
+        found.push(finding(path, `\`${fixed}\` always counts as device control`, "Take it out of `hosted_only`."));
+      }
+    }
+  }
+  return found;
+}
+
+/** Entries that can never have an effect, and lanes whose light class has no path at all. */
+function reachFindings(config: RepositoryConfig, name: string, lane: Lane): Finding[] {
+  const found: Finding[] = [];
+  const light = {
+    docs: [...config.paths.docs.files, ...config.paths.docs.prefixes],
+    ci: [...config.paths.ci.files, ...config.paths.ci.prefixes],
+  };
+  for (const [index, asker] of lane.asked_by.entries()) {
+    if (light[asker].length === 0) {
+      found.push(
+        finding(
+          ["lanes", name, "asked_by", index],
+          `lane \`${name}\` is never reached by \`${asker}\`: no path is in \`paths.${asker}\``,
+          `Fill \`paths.${asker}\` or remove this.`,
+        ),
+      );
+    }
+  }
+  const all = [...light.docs, ...light.ci];
+  for (const set of ["control", "hosted_only"] as const) {
+    for (const kind of ["files", "prefixes"] as const) {
+      for (const [index, entry] of lane[set][kind].entries()) {
+        if (all.some((other) => covers(other, entry) || covers(entry, other))) continue;
+        found.push(
+          finding(
+            ["lanes", name, set, kind, index],
+            `\`${entry}\` never reaches lane \`${name}\` from here: it is in neither \`paths.ci\` nor \`paths.docs\`, so it is code and asks for everything`,
+            "Add it to `paths.ci` or remove it here.",
+          ),
+        );
+      }
+    }
+  }
+  return found;
+}
+
+/** Whether every path that `entry` matches is also matched by `cover`. Prefixes end with `/`. */
+function covers(cover: string, entry: string): boolean {
+  return cover.endsWith("/") ? entry.startsWith(cover) : cover === entry;
+}
+
+function ownerFindings(config: RepositoryConfig): Finding[] {
+  const found: Finding[] = [];
+  const owners = new Map<string, string>([[config.check.name, "the gate itself"]]);
+  if (config.aggregator.name !== null) {
+    const clash = owners.get(config.aggregator.name);
+    if (clash !== undefined) {
+      found.push(
+        finding(
+          ["aggregator", "name"],
+          `check \`${config.aggregator.name}\` already belongs to ${clash}`,
+          "Choose another name.",
+        ),
+      );
+    }
+    owners.set(config.aggregator.name, "the aggregator");
+  }
+  const labelSets = new Map<string, string>();
+  for (const [name, lane] of Object.entries(config.lanes)) {
+    for (const [index, check] of lane.checks.entries()) {
+      const owner = owners.get(check);
+      if (owner !== undefined) {
+        found.push(
+          finding(
+            ["lanes", name, "checks", index],
+            `check \`${check}\` already belongs to ${owner}`,
+            "A check has one owner; remove it from one.",
+          ),
+        );
+      }
+      owners.set(check, `lane \`${name}\``);
+    }
+    if (lane.own === null) continue;
+    const labels = lane.own.runs_on.map((label) => label.toLowerCase()).sort();
+    const key = labels.join(" ");
+    const other = labelSets.get(key);
+    if (other !== undefined) {
+      found.push(
+        finding(
+          ["lanes", name, "own", "runs_on"],
+          `this label set already belongs to lane \`${other}\``,
+          "Give each lane its own label set.",
+        ),
+      );
+    }
+    labelSets.set(key, name);
+  }
+  return found;
+}
+
+function nameFindings(config: RepositoryConfig): Finding[] {
+  const found: Finding[] = [];
+  const twice = (path: readonly PropertyKey[], names: readonly string[], what: string, key?: string): void => {
+    for (const [index, name] of names.entries()) {
+      if (names.indexOf(name) === index) continue;
+      const place = key === undefined ? [...path, index] : [...path, index, key];
+      found.push(finding(place, `${what} \`${name}\` is listed twice`, "Keep one of the two."));
+    }
+  };
+  twice(
+    ["required_checks"],
+    config.required_checks.map((check) => check.name),
+    "check",
+    "name",
+  );
+  twice(
+    ["costs", "stages"],
+    config.costs.stages.map((stage) => stage.stage),
+    "stage",
+    "stage",
+  );
+  twice(["pre_gate"], config.pre_gate, "check");
+  if (config.pre_gate.includes(config.check.name)) {
+    found.push(
+      finding(
+        ["pre_gate", config.pre_gate.indexOf(config.check.name)],
+        "the gate cannot wait for its own check",
+        "Remove it here.",
+      ),
+    );
+  }
+  return found;
+}

@@ -1,0 +1,28 @@
+/** One stable text and one hash per value: what reuse and revalidation compare. */
+
+/**
+ * JSON with sorted keys and no spaces: equal values give equal text whatever order they were written in. Lists keep
+ * their order, because the order of tiers and steps means something. Throws on what JSON cannot hold.
+ */
+export function stableJson(value: unknown): string {
+  if (value === null || typeof value === "boolean" || typeof value === "string") return JSON.stringify(value);
+  if (typeof value === "number" && Number.isFinite(value)) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(stableJson).join(",")}]`;
+  if (typeof value === "object") {
+    const entries = Object.entries(value).filter(([, member]) => member !== undefined);
+    entries.sort(([left], [right]) => (left < right ? -1 : 1));
+    return `{${entries.map(([key, member]) => `${JSON.stringify(key)}:${stableJson(member)}`).join(",")}}`;
+  }
+  throw new TypeError(`a ${typeof value} has no stable JSON form`);
+}
+
+/** Lower-case hex SHA-256 of a text's UTF-8 bytes. */
+export async function sha256Hex(text: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The hash of an effective configuration, defaults included: a changed default is a changed configuration. */
+export function effectiveConfigHash(config: object): Promise<string> {
+  return sha256Hex(stableJson(config));
+}

@@ -1,0 +1,143 @@
+/**
+ * From the text of `.github/gpu-gate.yml` to the effective configuration, or to a list of problems a person can fix.
+ *
+ * Never guesses: a file that does not parse, an unknown key, a value out of bounds or two keys that contradict each
+ * other give problems, each with line, column, the key's path, what is wrong and what to write instead. Pure: takes
+ * text, gives a value; no clock, no network, no file.
+ */
+import { LineCounter, parseDocument, isMap, isScalar, type Document, type Node, type Pair } from "yaml";
+import { err, ok, type Result } from "../result.ts";
+import { crossChecks, type Finding } from "./checks.ts";
+import { explainIssue } from "./issues.ts";
+import { repositoryConfigSchema, type RepositoryConfig, type RepositoryConfigInput } from "./schema.ts";
+
+export interface ConfigProblem {
+  /** Both start at 1, as editors count. */
+  readonly line: number;
+  readonly column: number;
+  /** The key, such as `gpu.tiers[0].gpu_ids[2]`; empty for the file as a whole. */
+  readonly path: string;
+  readonly message: string;
+  readonly fix: string;
+}
+
+/** Larger than any real configuration; keeps a hostile file from costing time. */
+export const CONFIG_MAX_CHARS = 262_144;
+const MAX_PROBLEMS = 50;
+/** Enough for sharing a list between keys; stops alias bombs. */
+const MAX_ALIASES = 50;
+
+/** Parses and checks a configuration file's text. Problems come in the order of the file. */
+export function parseRepositoryConfig(text: string): Result<RepositoryConfig, ConfigProblem[]> {
+  if (text.length > CONFIG_MAX_CHARS) {
+    return err([whole(`the file has ${text.length} characters`, `Keep it below ${CONFIG_MAX_CHARS}.`)]);
+  }
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, strict: true, uniqueKeys: true, prettyErrors: false });
+  const faults = [...document.errors, ...document.warnings];
+  if (faults.length > 0) {
+    return err(faults.slice(0, MAX_PROBLEMS).map((fault) => yamlProblem(fault, lines)));
+  }
+  let raw: unknown;
+  try {
+    raw = document.toJS({ maxAliasCount: MAX_ALIASES });
+  } catch (error) {
+    return err([
+      whole(`its aliases cannot be resolved (${String(error)})`, "Write the values out instead of using `*name`."),
+    ]);
+  }
+  if (raw === null || raw === undefined) {
+    return err([whole("the file holds no settings", "Write at least `version: 1`.")]);
+  }
+  const parsed = repositoryConfigSchema.safeParse(raw, { reportInput: true });
+  const findings = parsed.success ? crossChecks(parsed.data) : parsed.error.issues.flatMap(explainIssue);
+  if (!parsed.success || findings.length > 0) {
+    const problems = findings.map((finding) => locate(finding, document, lines));
+    problems.sort((left, right) => left.line - right.line || left.column - right.column);
+    return err(problems.slice(0, MAX_PROBLEMS));
+  }
+  return ok(parsed.data);
+}
+
+/**
+ * A configuration from an object instead of a file: for defaults and for tests. Throws when it is not valid, because
+ * then the code that wrote it is wrong.
+ */
+export function configFrom(input: Partial<RepositoryConfigInput> = {}): RepositoryConfig {
+  const config = repositoryConfigSchema.parse({ version: 1, ...input });
+  const findings = crossChecks(config);
+  if (findings.length > 0)
+    throw new Error(findings.map((finding) => `${pathText(finding.path)}: ${finding.message}`).join("; "));
+  return config;
+}
+
+/** One problem as one line: `file:line:column: path: what is wrong. What to do.` */
+export function problemText(problem: ConfigProblem, file: string): string {
+  const key = problem.path === "" ? "" : `${problem.path}: `;
+  return `${file}:${problem.line}:${problem.column}: ${key}${problem.message}. ${problem.fix}`;
+}
+
+function whole(message: string, fix: string): ConfigProblem {
+  return { line: 1, column: 1, path: "", message, fix };
+}
+
+function yamlProblem(
+  fault: { code: string; message: string; pos: [number, number] },
+  lines: LineCounter,
+): ConfigProblem {
+  const { line, col } = lines.linePos(fault.pos[0]);
+  const position = { line: Math.max(1, line), column: Math.max(1, col), path: "" };
+  if (fault.code === "DUPLICATE_KEY") {
+    return { ...position, message: "this key is written twice in the same place", fix: "Keep one of the two." };
+  }
+  return { ...position, message: `not readable as YAML: ${fault.message}`, fix: "Correct the YAML at this place." };
+}
+
+function locate(finding: Finding, document: Document.Parsed, lines: LineCounter): ConfigProblem {
+  const offset = offsetOf(finding, document);
+  const { line, col } = lines.linePos(offset);
+  return {
+    line: Math.max(1, line),
+    column: Math.max(1, col),
+    path: pathText(finding.path),
+    message: finding.message,
+    fix: finding.fix,
+  };
+}
+
+/** Where to point: at the key for an unknown key, else at the value, else at the nearest parent that is written. */
+function offsetOf(finding: Finding, document: Document.Parsed): number {
+  for (let length = finding.path.length; length > 0; length -= 1) {
+    const path = finding.path.slice(0, length);
+    if (finding.at === "key" || length < finding.path.length) {
+      const key = keyNode(document, path);
+      if (key?.range) return key.range[0];
+    }
+    const value: unknown = document.getIn(path, true);
+    if (isRanged(value)) return value.range[0];
+    const key = keyNode(document, path);
+    if (key?.range) return key.range[0];
+  }
+  return document.contents?.range?.[0] ?? 0;
+}
+
+function keyNode(document: Document.Parsed, path: readonly PropertyKey[]): Node | null {
+  const parent: unknown = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
+  if (!isMap(parent)) return null;
+  const pair = parent.items.find((item: Pair) => isScalar(item.key) && String(item.key.value) === String(path.at(-1)));
+  return isScalar(pair?.key) ? pair.key : null;
+}
+
+function isRanged(value: unknown): value is { range: [number, number, number] } {
+  return typeof value === "object" && value !== null && Array.isArray((value as { range?: unknown }).range);
+}
+
+/** `gpu.tiers[0].name`: dots for keys, brackets for places in a list. */
+export function pathText(path: readonly PropertyKey[]): string {
+  let text = "";
+  for (const part of path) {
+    if (typeof part === "number") text += `[${part}]`;
+    else text += text === "" ? String(part) : `.${String(part)}`;
+  }
+  return text;
+}
