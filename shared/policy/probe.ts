@@ -25,7 +25,12 @@ export type RunnerPage = unknown;
 
 /** What reading the lists of runners gave: every page of every list that was asked, or the first thing that went wrong. */
 export type RunnerListing =
-  | { readonly kind: "pages"; readonly pages: readonly RunnerPage[] }
+  | {
+      readonly kind: "pages";
+      readonly pages: readonly RunnerPage[];
+      /** Set when the pages may lack runners (the list kept changing while it was read): what a match on them still proves, its absence does not. */
+      readonly incomplete?: string;
+    }
   | { readonly kind: "failure"; readonly what: string };
 
 export interface ProbeInput {
@@ -63,19 +68,40 @@ export interface ProbeVerdict {
 const NEAREST_SHOWN = 3;
 const MATCHES_SHOWN = 10;
 
-const runnerSchema = z.object({
-  // Absent in no real answer; tolerated because nothing is decided from it.
-  id: z.union([z.number(), z.string()]).optional(),
-  name: z.string().optional(),
-  // An answer without a readable status is a runner that nobody called online.
-  status: z.string().catch("(no status)"),
-  labels: z.array(z.object({ name: z.string() })),
-});
-
 /** GitHub: `GET {repos|orgs}/.../actions/runners` answers `{total_count, runners[]}`; unknown fields are let pass. */
-const pageSchema = z.object({ runners: z.array(runnerSchema) });
+const pageSchema = z.object({ runners: z.array(z.unknown()) });
 
-type Runner = z.infer<typeof runnerSchema>;
+interface Runner {
+  readonly id: string | null;
+  readonly name: string;
+  readonly status: string;
+  readonly labels: readonly string[];
+}
+
+/**
+ * One entry of the list, or null when it cannot be read. By hand instead of by schema: this is the one hot loop of the
+ * probe, and a schema costs more over 1,000 runners than everything else together (`bench/probe.ts`).
+ */
+function readRunner(entry: unknown): Runner | null {
+  if (!isRecord(entry) || !Array.isArray(entry["labels"])) return null;
+  const labels: string[] = [];
+  for (const label of entry["labels"] as unknown[]) {
+    if (!isRecord(label) || typeof label["name"] !== "string") return null;
+    labels.push(asciiLower(label["name"]));
+  }
+  const { id, name, status } = entry;
+  return {
+    id: typeof id === "string" || typeof id === "number" ? String(id) : null,
+    name: typeof name === "string" ? name : "(unnamed)",
+    // Without a readable status nobody has called the runner online.
+    status: typeof status === "string" ? status : "(no status)",
+    labels,
+  };
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
 
 /**
  * Whether the runners have to be read at all, and for which labels.
@@ -119,25 +145,28 @@ export function judgeRunners(
   const misses: { name: string; status: string; missing: string[] }[] = [];
   let online = false;
   for (const runner of read.runners) {
-    if (runner.id !== undefined && unproven.has(String(runner.id))) continue;
-    const carried = new Set(runner.labels.map((label) => asciiLower(label.name)));
-    const missing = wanted.filter((label) => !carried.has(label));
-    const name = runner.name ?? "(unnamed)";
+    if (runner.id !== null && unproven.has(runner.id)) continue;
+    const { name, status } = runner;
+    const missing = wanted.filter((label) => !runner.labels.includes(label));
     if (missing.length > 0) {
-      misses.push({ name, status: runner.status, missing });
+      if (misses.length < NEAREST_SHOWN || missing.length < (misses.at(-1)?.missing.length ?? 0)) {
+        misses.push({ name, status, missing });
+        misses.sort((a, b) => a.missing.length - b.missing.length).splice(NEAREST_SHOWN);
+      }
       continue;
     }
-    matches.push({ name, status: runner.status });
+    matches.push({ name, status });
     // `busy` is not looked at: a busy runner takes the job when it is free, and GitHub's queue is right for that wait.
-    if (runner.status === "online") online = true;
+    if (status === "online") online = true;
   }
   const seen: RunnersSeen = {
     runners: read.runners.length,
     matches: matches.slice(0, MATCHES_SHOWN),
-    nearest: misses.toSorted((a, b) => a.missing.length - b.missing.length).slice(0, NEAREST_SHOWN),
+    nearest: misses,
     problem: null,
   };
   if (online) return verdict("online", seen);
+  if (listing.incomplete !== undefined) return verdict("api-error", { ...seen, problem: listing.incomplete });
   return verdict(matches.length > 0 ? "offline" : "no-complete-match", seen);
 }
 
@@ -152,7 +181,7 @@ export function labelSet(labels: readonly string[] | string): readonly string[] 
  * other letters onto ASCII ones (the Kelvin sign onto `k`), and two labels that differ there are two labels.
  */
 export function asciiLower(text: string): string {
-  return text.replaceAll(/[A-Z]+/gu, (letters) => letters.toLowerCase());
+  return text.replaceAll(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
 /** The code of the common list that goes with a probe's reason. */
@@ -210,11 +239,12 @@ function readPages(
   for (const [index, page] of pages.entries()) {
     const body = typeof page === "string" ? parseJson(page) : page;
     const parsed = pageSchema.safeParse(body);
-    if (!parsed.success) {
-      const where = parsed.error.issues[0]?.path.join(".") ?? "";
-      return { problem: `page ${index + 1} of the runner list is not what GitHub documents${where && ` (${where})`}` };
+    if (!parsed.success) return { problem: `page ${index + 1} of the runner list is not what GitHub documents` };
+    for (const entry of parsed.data.runners) {
+      const runner = readRunner(entry);
+      if (runner === null) return { problem: `page ${index + 1} of the runner list has an entry that cannot be read` };
+      runners.push(runner);
     }
-    runners.push(...parsed.data.runners);
   }
   return { runners };
 }

@@ -1,0 +1,102 @@
+/** `gpu-gate probe`: what a hosted job runs before a job on a maintainer's own machine. */
+import { appendFile } from "node:fs/promises";
+import { parseArgs } from "node:util";
+import { REASONS } from "../../shared/audit/reasons.ts";
+import {
+  admitProbe,
+  describeSeen,
+  judgeRunners,
+  probeReasonCode,
+  type ProbeVerdict,
+} from "../../shared/policy/probe.ts";
+import { readRunners } from "../../shared/policy/read-runners.ts";
+import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
+import { githubGet, repositoryOf } from "../github-get.ts";
+
+const usage = `
+gpu-gate probe --labels "self-hosted linux gpu-full" [options]
+
+Says whether a job on your own machine may be queued: its lane is switched on, and one online runner carries every
+label. A lane that is off is a clean skip (exit 0, available=false) and asks GitHub nothing. A lane that is on and has
+no such runner fails loudly (exit 1), so that the job behind it is skipped instead of waiting for a day.
+
+  --labels TEXT        the lane's whole label set, parted by blanks or commas (or LANE_LABELS)
+  --lane NAME          the lane's name for messages (or LANE_NAME)
+  --runbook URL        where a person finds what to do (or LANE_RUNBOOK)
+  --repository O/R     default GITHUB_REPOSITORY
+  --organisation       also count the organisation's runners that the repository may use
+  --json               print the verdict as JSON
+
+Environment: LANE_SWITCH holds the switch's value, only exactly 'true' is on. GPU_GATE_TOKEN (or GH_TOKEN) is a token
+that may read runners: repository permission "Administration: read", for --organisation "Self-hosted runners: read".
+The workflow's own token cannot be given either. Outputs enabled, registered and available go to GITHUB_OUTPUT.
+`;
+
+export const probe: Command = {
+  name: "probe",
+  summary: "Ask whether a lane of your own machines can take a job now",
+  usage,
+  run: async (args, io) => {
+    const { values } = parseArgs({
+      args: [...args],
+      options: {
+        labels: { type: "string" },
+        lane: { type: "string" },
+        runbook: { type: "string" },
+        repository: { type: "string" },
+        organisation: { type: "boolean", default: false },
+        json: { type: "boolean", default: false },
+      },
+    });
+    const labels = values.labels ?? io.env["LANE_LABELS"];
+    if (labels === undefined) throw new UsageError("the lane's labels are missing; give --labels or LANE_LABELS.");
+    const lane = values.lane ?? io.env["LANE_NAME"] ?? labels;
+    const verdict = await ask(labels, values.repository, values.organisation, io);
+    await writeOutputs(verdict, io);
+    report(verdict, lane, values.runbook ?? io.env["LANE_RUNBOOK"] ?? "", values.json, io);
+    return verdict.fail ? EXIT_NO : EXIT_OK;
+  },
+};
+
+async function ask(
+  labels: string,
+  repository: string | undefined,
+  organisation: boolean,
+  io: Io,
+): Promise<ProbeVerdict> {
+  const admitted = admitProbe({ switchValue: io.env["LANE_SWITCH"] ?? null, requiredLabels: labels });
+  if (!admitted.ask) return admitted.verdict;
+  const { owner, name } = repositoryOf(repository, io);
+  return judgeRunners(admitted.labels, await readRunners(githubGet(io), { owner, repository: name, organisation }));
+}
+
+async function writeOutputs(verdict: ProbeVerdict, io: Io): Promise<void> {
+  const file = io.env["GITHUB_OUTPUT"];
+  if (file === undefined || file === "") return;
+  const { enabled, registered, available } = verdict;
+  await appendFile(file, `enabled=${enabled}\nregistered=${registered}\navailable=${available}\n`);
+}
+
+function report(verdict: ProbeVerdict, lane: string, runbook: string, json: boolean, io: Io): void {
+  const code = probeReasonCode(verdict.reason);
+  const { sentence, whatToDo } = REASONS[code];
+  if (json) io.stdout(`${JSON.stringify({ lane, code, ...verdict })}\n`);
+  const text = `Lane ${lane}: ${sentence} (${code})`;
+  if (!verdict.fail) {
+    if (!json) io.stdout(`${text}\n`);
+    return;
+  }
+  const way = runbook === "" ? whatToDo : `${whatToDo} Runbook: ${runbook}`;
+  const message = `${text} Seen: ${describeSeen(verdict.seen)} ${way}`;
+  // GitHub's workflow command: the message becomes an annotation of the run.
+  io.stderr(`::error title=${property(`Lane ${lane} is not available`)}::${data(message)}\n`);
+}
+
+/** GitHub decodes exactly these in a workflow command's data; anything unencoded could start a command of its own. */
+function data(text: string): string {
+  return text.replaceAll("%", "%25").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
+}
+
+function property(text: string): string {
+  return data(text).replaceAll(":", "%3A").replaceAll(",", "%2C");
+}

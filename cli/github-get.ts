@@ -1,0 +1,47 @@
+/** The small read-only GitHub client of the hosted jobs' commands: one GET, one answer, never an exception. */
+import type { GetPage } from "../shared/policy/read-runners.ts";
+import { UsageError, type Io } from "./command.ts";
+
+const TIMEOUT_MS = 30_000;
+/** The API version this project is written against (GitHub sends the newest by default, which may drop fields). */
+const API_VERSION = "2026-03-10";
+
+/** Names of the environment variables that may hold the token, the most specific first. */
+export const TOKEN_VARIABLES = ["GPU_GATE_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"] as const;
+
+/** Builds the client from the environment. The token goes to `GITHUB_API_URL` only, and only in the header. */
+export function githubGet(io: Io): GetPage {
+  const token = TOKEN_VARIABLES.map((name) => io.env[name]).find((value) => value !== undefined && value !== "");
+  if (token === undefined) {
+    return () => Promise.resolve({ kind: "failure", what: `no token: set ${TOKEN_VARIABLES[0]} to one that may read` });
+  }
+  const base = (io.env["GITHUB_API_URL"] ?? "https://api.github.com").replace(/\/+$/u, "");
+  return async (path) => {
+    try {
+      const response = await io.fetch(`${base}${path}`, {
+        headers: {
+          accept: "application/vnd.github+json",
+          authorization: `Bearer ${token}`,
+          "user-agent": "gpu-gate",
+          "x-github-api-version": API_VERSION,
+        },
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      return { kind: "answer", status: response.status, body: await response.text() };
+    } catch (error) {
+      const name = error instanceof Error ? error.name : "error";
+      return { kind: "failure", what: `GET ${path} got no answer (${name})` };
+    }
+  };
+}
+
+/** `owner/name` from an option or GITHUB_REPOSITORY, in its two parts. */
+export function repositoryOf(option: string | undefined, io: Io): { readonly owner: string; readonly name: string } {
+  const text = option ?? io.env["GITHUB_REPOSITORY"] ?? "";
+  const match = /^([\w.-]+)\/([\w.-]+)$/u.exec(text);
+  const [, owner, name] = match ?? [];
+  if (owner === undefined || name === undefined) {
+    throw new UsageError(`the repository must be written as owner/name, not '${text}'; set --repository.`);
+  }
+  return { owner, name };
+}
