@@ -1,0 +1,188 @@
+/**
+ * The plan of a walk: which GPU types are tried, in which order, and why the others are not.
+ *
+ * Pure: reviewed tiers and the market's offers go in, ordered candidates come out. Inside the reviewed boundary the live
+ * price decides; without live prices the reviewed order stands alone. Nothing outside the tiers, above the ceiling or of
+ * the H100 class is ever a candidate, however cheap it looks.
+ */
+import { isH100Class } from "./tiers.ts";
+import type { Offer } from "./offers.ts";
+
+export interface Tier {
+  readonly name: string;
+  /** RunPod's GPU type ids in the order of preference. */
+  readonly gpuIds: readonly string[];
+  /** What a person saw, USD per hour; the ceiling is held against it when the configuration loads. */
+  readonly reviewedUsdPerHour?: Readonly<Record<string, number>>;
+}
+
+export interface Candidate {
+  /** For reports: `price-0.17-NVIDIA RTX A4000` when ordered by price, else the tier (and id). */
+  readonly name: string;
+  /** A pod with any other GPU id is rejected. Compared exactly: RunPod has ids that differ by one space. */
+  readonly acceptedIds: readonly string[];
+  /** USD per hour for one GPU; null when the market did not say. */
+  readonly usdPerHour: number | null;
+  readonly tier: string;
+}
+
+export type LeftOutWhy = "h100-class" | "above-ceiling" | "vram-below-minimum" | "not-on-secure-cloud";
+
+export interface LeftOut {
+  readonly gpuId: string;
+  readonly tier: string;
+  readonly why: LeftOutWhy;
+  readonly usdPerHour: number | null;
+}
+
+export interface Plan {
+  readonly candidates: readonly Candidate[];
+  /** Reviewed types that are not tried, with the reason. */
+  readonly leftOut: readonly LeftOut[];
+  /** False when the market gave no usable answer and the reviewed order stands alone. */
+  readonly pricingUsable: boolean;
+  /**
+   * What one hour of the dearest candidate can cost, for the reservation of money: a candidate without a price counts as
+   * the ceiling (or, with no ceiling, as the dearest known price).
+   */
+  readonly highestUsdPerHour: number;
+}
+
+export interface PlanInput {
+  readonly tiers: readonly Tier[];
+  /** Null when no pricing answer was usable. */
+  readonly offers: readonly Offer[] | null;
+  readonly minVramGb: number;
+  /** At most this many candidates are ordered by price; the rest keeps its reviewed place. Infinity: all. */
+  readonly maxPriceCandidates: number;
+  /** USD per hour; null: no ceiling (only for replaying the behaviour of others). */
+  readonly ceilingUsdPerHour: number | null;
+  /**
+   * `per-id`: one candidate per GPU type, none twice (REST v2 takes one type per create). `per-tier`: the priced types, then
+   * each tier as one candidate with all its ids, types of the priced prefix repeated.
+   */
+  readonly shape: "per-id" | "per-tier";
+  /** Words, in any letter case, by which the market says it has none. */
+  readonly emptyStockWords?: readonly string[];
+}
+
+/** `NONE` in the catalog, `None` in GraphQL; RunPod's own tool also handles `Out`. */
+export const EMPTY_STOCK_WORDS: readonly string[] = ["none", "out", "out of stock"];
+
+interface Reviewed {
+  readonly gpuId: string;
+  readonly tier: string;
+}
+
+interface Priced extends Reviewed {
+  readonly usdPerHour: number;
+}
+
+/** Makes the plan. Deterministic: the same tiers and offers give the same order. */
+export function planCandidates(input: PlanInput): Plan {
+  const reviewed = reviewedTypes(input.tiers);
+  const priced = pricedTypes(input, reviewed);
+
+  if (input.shape === "per-tier") {
+    const tierCandidates = input.tiers.map((tier): Candidate => ({
+      name: tier.name,
+      acceptedIds: tier.gpuIds,
+      usdPerHour: null,
+      tier: tier.name,
+    }));
+    return finish(input, [...priced.map(pricedCandidate), ...tierCandidates], []);
+  }
+
+  const leftOut: LeftOut[] = [];
+  const seen = new Set<string>();
+  const candidates: Candidate[] = [];
+  for (const type of priced) {
+    if (seen.has(type.gpuId)) continue;
+    seen.add(type.gpuId);
+    candidates.push(pricedCandidate(type));
+  }
+  const offerOf = new Map((input.offers ?? []).map((offer) => [offer.gpuId, offer]));
+  for (const type of reviewed) {
+    if (seen.has(type.gpuId)) continue;
+    seen.add(type.gpuId);
+    const offer = offerOf.get(type.gpuId) ?? null;
+    const usdPerHour = offer === null ? null : positive(offer.usdPerHour);
+    const why = refusal(type.gpuId, offer, input);
+    if (why === null) {
+      candidates.push({
+        name: `${type.tier}-${type.gpuId}`,
+        acceptedIds: [type.gpuId],
+        usdPerHour,
+        tier: type.tier,
+      });
+    } else {
+      leftOut.push({ gpuId: type.gpuId, tier: type.tier, why, usdPerHour });
+    }
+  }
+  return finish(input, candidates, leftOut);
+}
+
+function reviewedTypes(tiers: readonly Tier[]): readonly Reviewed[] {
+  return tiers.flatMap((tier) => tier.gpuIds.map((gpuId) => ({ gpuId, tier: tier.name })));
+}
+
+/** In stock, allowed, with a price: cheapest first, equal prices in reviewed order, cut to the limit. */
+function pricedTypes(input: PlanInput, reviewed: readonly Reviewed[]): readonly Priced[] {
+  const emptyWords = input.emptyStockWords ?? EMPTY_STOCK_WORDS;
+  const placeOf = (gpuId: string): number => reviewed.findIndex((type) => type.gpuId === gpuId);
+  const priced = (input.offers ?? []).flatMap((offer): Priced[] => {
+    const type = reviewed[placeOf(offer.gpuId)];
+    const usdPerHour = positive(offer.usdPerHour);
+    const inStock = offer.stock !== null && offer.stock !== "" && !emptyWords.includes(offer.stock.toLowerCase());
+    // VRAM that was not told cannot recommend a type; it does not take a reviewed type's later place either.
+    if (type === undefined || usdPerHour === null || !inStock || (offer.memoryGb ?? 0) < input.minVramGb) return [];
+    if (refusal(offer.gpuId, offer, input) !== null) return [];
+    return [{ ...type, usdPerHour }];
+  });
+  return priced
+    .sort((a, b) => a.usdPerHour - b.usdPerHour || placeOf(a.gpuId) - placeOf(b.gpuId))
+    .slice(0, Math.max(0, input.maxPriceCandidates));
+}
+
+/** Why a type may not be bought at all, or null. What the market did not say is not held against a reviewed type. */
+function refusal(gpuId: string, offer: Offer | null, input: PlanInput): LeftOutWhy | null {
+  if (input.ceilingUsdPerHour !== null && isH100Class(gpuId)) return "h100-class";
+  if (offer === null) return null;
+  if (!offer.secure) return "not-on-secure-cloud";
+  if (offer.memoryGb !== null && offer.memoryGb < input.minVramGb) return "vram-below-minimum";
+  const usdPerHour = positive(offer.usdPerHour);
+  if (usdPerHour !== null && input.ceilingUsdPerHour !== null && usdPerHour > input.ceilingUsdPerHour) {
+    return "above-ceiling";
+  }
+  return null;
+}
+
+function positive(usdPerHour: number | null): number | null {
+  return usdPerHour !== null && usdPerHour > 0 ? usdPerHour : null;
+}
+
+function pricedCandidate(type: Priced): Candidate {
+  return {
+    name: `price-${twoDecimals(type.usdPerHour)}-${type.gpuId}`,
+    acceptedIds: [type.gpuId],
+    usdPerHour: type.usdPerHour,
+    tier: type.tier,
+  };
+}
+
+function finish(input: PlanInput, candidates: readonly Candidate[], leftOut: readonly LeftOut[]): Plan {
+  const known = candidates.map((candidate) => candidate.usdPerHour ?? input.ceilingUsdPerHour ?? 0);
+  return {
+    candidates,
+    leftOut,
+    pricingUsable: input.offers !== null,
+    highestUsdPerHour: Math.max(0, ...known),
+  };
+}
+
+/** Two decimals; an exact half goes to the even neighbour (0.125 is 0.12), so that no name claims more than the price. */
+export function twoDecimals(value: number): string {
+  const isHalf = Number.isInteger(value * 8) && !Number.isInteger(value * 4);
+  const cents = Math.floor(value * 100);
+  return isHalf ? ((cents + (cents % 2)) / 100).toFixed(2) : value.toFixed(2);
+}

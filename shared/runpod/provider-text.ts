@@ -1,0 +1,99 @@
+/**
+ * What RunPod wrote, made fit to be shown: short, on one line, without anything secret.
+ *
+ * An error text may quote the request it refuses, and the request carries the JIT config and the nonces. So texts are let
+ * through by field name (`title`, `detail`, `errors` of a problem document, `error` of the retired envelope), every secret
+ * the caller knows is blotted out, and so is any unbroken run of characters long enough to be part of one.
+ */
+import * as z from "zod";
+
+const MAX_LENGTH = 300;
+const MAX_DETAILS = 10;
+
+/** No word of prose or GPU name is this long; keys, JIT configs (base64) and nonces (hex) are, and so are their pieces. */
+const LONG_RUN = /[A-Za-z0-9+/_=-]{32,}/g;
+
+/** Shorter secrets would blot out ordinary words. */
+const MIN_SECRET_LENGTH = 6;
+
+export function plainText(text: string, secrets: readonly string[] = []): string {
+  let plain = text;
+  for (const secret of secrets) {
+    if (secret.length < MIN_SECRET_LENGTH) continue;
+    plain = plain.replaceAll(secret, "[redacted]");
+    // The same text as it stands inside a JSON string.
+    plain = plain.replaceAll(JSON.stringify(secret).slice(1, -1), "[redacted]");
+  }
+  plain = plain
+    .replaceAll(LONG_RUN, "[long value]")
+    .replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ")
+    .replaceAll(/\s+/g, " ")
+    .trim();
+  return plain.length > MAX_LENGTH ? `${plain.slice(0, MAX_LENGTH)} [cut]` : plain;
+}
+
+const problemSchema = z.object({
+  title: z.string().optional().catch(undefined),
+  detail: z.string().optional().catch(undefined),
+  errors: z.array(z.unknown()).optional().catch(undefined),
+  error: z.string().optional().catch(undefined),
+  message: z.string().optional().catch(undefined),
+  cloudflare_error: z.boolean().optional().catch(undefined),
+  error_code: z.number().optional().catch(undefined),
+});
+
+export interface ProviderBody {
+  /** The parsed body; undefined when it is not JSON. */
+  readonly json: unknown;
+  /** Its words as RunPod wrote them. For matching only; not fit to be shown. */
+  readonly words: readonly string[];
+  /** The envelope of the retired v1 API (`{"error": ...}`), which v2 never uses. */
+  readonly legacyEnvelope: boolean;
+  /** An answer of the network edge in front of RunPod, not of RunPod. */
+  readonly edge: boolean;
+}
+
+/** Takes an error body apart. Never throws; an HTML page or broken JSON gives its text as the only word. */
+export function readProviderBody(bodyText: string): ProviderBody {
+  const json = parseJson(bodyText);
+  const problem = problemSchema.safeParse(json);
+  if (!problem.success || Array.isArray(json)) {
+    return { json, words: bodyText === "" ? [] : [bodyText], legacyEnvelope: false, edge: json === undefined };
+  }
+  const { title, detail, errors, error, message } = problem.data;
+  const words = [detail, error, message, ...(errors ?? []).map(wordOf), title].filter(
+    (word): word is string => typeof word === "string" && word !== "",
+  );
+  return {
+    json,
+    words,
+    legacyEnvelope: error !== undefined && title === undefined && detail === undefined,
+    edge: problem.data.cloudflare_error === true || problem.data.error_code !== undefined,
+  };
+}
+
+/** The words of an answer, fit to be shown. An HTML page says nothing worth showing. */
+export function shownDetails(body: ProviderBody, secrets: readonly string[]): readonly string[] {
+  return body.words
+    .slice(0, MAX_DETAILS)
+    .filter((word) => !word.trimStart().startsWith("<"))
+    .map((word) => plainText(word, secrets))
+    .filter((word) => word !== "");
+}
+
+/** JSON, or undefined when it is not JSON (JSON itself has no undefined). */
+export function parseJson(bodyText: string): unknown {
+  try {
+    const value: unknown = JSON.parse(bodyText);
+    return value;
+  } catch {
+    return undefined;
+  }
+}
+
+/** An entry of `errors`: a string in v2, an object with a message in GraphQL. */
+function wordOf(entry: unknown): string | undefined {
+  if (typeof entry === "string") return entry;
+  const parsed = z.object({ message: z.string() }).safeParse(entry);
+  return parsed.success ? parsed.data.message : undefined;
+}
