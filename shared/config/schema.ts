@@ -80,19 +80,19 @@ export const repositoryConfigSchema = z.strictObject({
         .default(".github/workflows/ci.yml")
         .describe("Workflow whose start lets an open request go on, or `none` to go on at once."),
       prepare: workflowPath
-        .default(".github/workflows/gpu-prepare.yml")
+        .default(".github/workflows/gpu-gate-prepare.yml")
         .describe("Trusted hosted preparation: builds the archives and runs device-independent tests."),
       execute: workflowPath
-        .default(".github/workflows/gpu-execute.yml")
+        .default(".github/workflows/gpu-gate-execute.yml")
         .describe("Trusted workflow with the single job that runs on the rented machine."),
       recovery: workflowPath
-        .default(".github/workflows/gpu-recovery.yml")
+        .default(".github/workflows/gpu-gate-recovery.yml")
         .describe("Opens a request for a pull request number, dispatched by a maintainer."),
       validation: workflowPath
-        .default(".github/workflows/gpu-validation.yml")
+        .default(".github/workflows/gpu-gate-validation.yml")
         .describe("Opens a request for one fixed commit, dispatched by a maintainer."),
       cache_publisher: workflowPath
-        .default(".github/workflows/gpu-cache-publish.yml")
+        .default(".github/workflows/gpu-gate-cache-publish.yml")
         .describe("The only workflow that may save shared caches; its artifacts may be reused."),
     })
     .prefault({})
@@ -146,12 +146,14 @@ export const repositoryConfigSchema = z.strictObject({
 
   evidence: z
     .strictObject({
-      gpu_job: oneLine(200).default("gpu").describe("Name of the job in the execute workflow that runs on the GPU."),
+      gpu_job: oneLine(200)
+        .default("GPU tests")
+        .describe("Name of the job in the execute workflow that runs on the GPU, as GitHub shows it."),
       test_steps: z
         .array(oneLine(200))
         .min(1)
         .max(20)
-        .default(["GPU tests"])
+        .default(["Run GPU tests"])
         .describe("Steps of that job that must really have run; the first one ends the setup time."),
       min_tests: z.int().min(1).max(1_000_000).default(1).describe("Fewest tests a green run must report."),
       min_seconds: z
@@ -274,8 +276,17 @@ export const repositoryConfigSchema = z.strictObject({
           .enum(["may-skip", "must", "must-on-release"])
           .default("may-skip")
           .describe(
-            "`must`: only success counts. `must-on-release`: so for release branches. `may-skip`: skipped, neutral and absent are fine.",
+            "`must`: only success counts. `must-on-release`: may not be absent on a release branch. `may-skip`: skipped, neutral and absent are fine.",
           ),
+        waits_for: z
+          .array(oneLine(200))
+          .max(10)
+          .default([])
+          .describe("Checks after which this one appears; while they run its absence means nothing."),
+        app_id: idText
+          .nullable()
+          .default(null)
+          .describe("Id of the App that must have made the check, quoted; null: any."),
       }),
     )
     .max(MAX_CHECKS)
@@ -290,11 +301,10 @@ export const repositoryConfigSchema = z.strictObject({
         .describe("Name of the one check published over all required checks; null: none."),
       registration_grace: seconds(120, 3600, "How long an expected check may be absent before absence counts."),
       timeout: seconds(14_400, 43_200, "How long running checks are waited for; a check still running then fails it."),
-      release_prefixes: z
-        .array(oneLine(100))
-        .max(20)
-        .default([])
-        .describe("Head branches that begin so are releases for `must-on-release`."),
+      release_prefix: oneLine(100)
+        .nullable()
+        .default(null)
+        .describe("Head branches that begin so are releases for `must-on-release`; null: none are."),
     })
     .prefault({})
     .describe("One required check over many."),
