@@ -1,0 +1,219 @@
+/**
+ * The deployment's GitHub App: one instance, kept by the caller, that signs what is asked as the App and lends
+ * installation tokens to what is asked for a repository.
+ *
+ * `@octokit/app` makes the JWT (RS256, and a second try when GitHub says our clock is off). Everything else about a
+ * call is in `call.ts`: Octokit throws, and a gate needs to know what happened.
+ *
+ * A repository's installation can change under our feet (the App reinstalled, the repository transferred). So an
+ * installation id is a memory, not a fact: when GitHub refuses it, it is looked up once more, and once only.
+ */
+
+import { App } from "@octokit/app";
+import { Octokit } from "@octokit/core";
+import * as z from "zod";
+import type { Clock, FetchLike, Millis } from "../ports.ts";
+import { err, ok, type Result } from "../result.ts";
+import { normalizeAppKey, type AppKeyProblem } from "./app-key.ts";
+import { exchange, GITHUB_API_VERSION, path, type CallReport, type GitHubAnswer, type GitHubCall } from "./call.ts";
+import { parseExactJson } from "./exact-json.ts";
+import type { GitHubFailure } from "./failure.ts";
+import { githubId } from "./schema.ts";
+import { createInstallationTokens } from "./tokens.ts";
+
+export interface GitHubAppConfig {
+  /** The App's id as digits, or its client id. */
+  readonly appId: string;
+  /** PEM in any spelling `normalizeAppKey` takes. */
+  readonly privateKey: string;
+  /** `https://api.github.com`, a GHES `/api/v3`, or a local server. */
+  readonly apiUrl: string;
+  /** Default `gpu-gate`. GitHub refuses requests without one. */
+  readonly userAgent?: string;
+  /** Default time-out of an exchange, 10 s. */
+  readonly timeoutMs?: number;
+}
+
+export interface GitHubAppDeps {
+  readonly fetch: FetchLike;
+  readonly clock: Clock;
+  /** Hears of every HTTP exchange, token requests included. Must not throw. */
+  readonly onCall?: (report: CallReport) => void;
+}
+
+/** A repository to call for. The id is what identifies it; `installationId` null means: look it up. */
+export interface RepositoryHandle {
+  readonly id: string;
+  readonly owner: string;
+  readonly name: string;
+  readonly installationId: string | null;
+}
+
+export interface GitHubApp {
+  /** Calls with the App's JWT. */
+  asApp(call: GitHubCall): Promise<Result<GitHubAnswer, GitHubFailure>>;
+  /** Calls with a token of the repository's installation. */
+  asRepository(repository: RepositoryHandle, call: GitHubCall): Promise<Result<GitHubAnswer, GitHubFailure>>;
+  /** The installation id in use for a repository: known, given, or looked up. */
+  installationOf(repository: RepositoryHandle): Promise<Result<string, GitHubFailure>>;
+}
+
+/** How long a look-up vouches for an installation id, so that plain 404s do not each cost a look-up. */
+const VOUCHED_MS = 600_000;
+
+type InstallationMemory = { readonly installationId: string; readonly checkedAt: Millis | null };
+type Access = { readonly installationId: string; readonly token: string };
+
+/** Builds the App. Fails only for a key that cannot be used; makes no request. */
+export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): Result<GitHubApp, AppKeyProblem> {
+  const privateKey = normalizeAppKey(config.privateKey);
+  if (!privateKey.ok) return privateKey;
+
+  const silent = { debug: nothing, info: nothing, warn: nothing, error: nothing };
+  const GateOctokit = Octokit.defaults({
+    baseUrl: config.apiUrl.replace(/\/+$/, ""),
+    userAgent: config.userAgent ?? "gpu-gate",
+    log: silent,
+  });
+  const app = new App({ appId: config.appId, privateKey: privateKey.value, Octokit: GateOctokit, log: silent });
+  const plain = new GateOctokit();
+
+  const installations = new Map<string, InstallationMemory>();
+  const lookups = new Map<string, Promise<Result<string, GitHubFailure>>>();
+  const tokens = createInstallationTokens(deps.clock, (installationId) =>
+    asApp({
+      operation: "createInstallationToken",
+      method: "POST",
+      path: path`/app/installations/${installationId}/access_tokens`,
+    }),
+  );
+
+  function send(
+    octokit: Octokit,
+    call: GitHubCall,
+    token: string | null,
+  ): Promise<Result<GitHubAnswer, GitHubFailure>> {
+    const timed = config.timeoutMs === undefined ? call : { timeoutMs: config.timeoutMs, ...call };
+    const secrets = token === null ? [] : [token];
+    return exchange(
+      deps,
+      timed,
+      (fetch, signal) =>
+        octokit.request({
+          method: call.method,
+          url: call.path,
+          headers: {
+            accept: "application/vnd.github+json",
+            "x-github-api-version": GITHUB_API_VERSION,
+            ...(call.etag === undefined ? {} : { "if-none-match": call.etag }),
+            ...(token === null ? {} : { authorization: `token ${token}` }),
+          },
+          // As text: Octokit's own serializer rewrites some strings that look like big numbers.
+          ...(call.body === undefined ? {} : { data: JSON.stringify(call.body) }),
+          request: { fetch, signal, log: silent },
+        }),
+      secrets,
+    );
+  }
+
+  function asApp(call: GitHubCall): Promise<Result<GitHubAnswer, GitHubFailure>> {
+    return send(app.octokit, call, null);
+  }
+
+  async function lookUp(repository: RepositoryHandle): Promise<Result<string, GitHubFailure>> {
+    const answer = await asApp({
+      operation: "getInstallationForRepository",
+      method: "GET",
+      path: path`/repos/${repository.owner}/${repository.name}/installation`,
+    });
+    if (!answer.ok) return answer;
+    const installationId = readId(answer.value.text);
+    if (installationId === null) return err({ reason: "unreadable", what: "the installation's id" });
+    installations.set(repository.id, { installationId, checkedAt: deps.clock.now() });
+    return ok(installationId);
+  }
+
+  /** Concurrent look-ups of one repository are one. */
+  function discover(repository: RepositoryHandle): Promise<Result<string, GitHubFailure>> {
+    const running = lookups.get(repository.id);
+    if (running !== undefined) return running;
+    const lookup = lookUp(repository).finally(() => lookups.delete(repository.id));
+    lookups.set(repository.id, lookup);
+    return lookup;
+  }
+
+  async function installationOf(repository: RepositoryHandle): Promise<Result<string, GitHubFailure>> {
+    const known = installations.get(repository.id);
+    if (known !== undefined) return ok(known.installationId);
+    if (repository.installationId === null) return discover(repository);
+    installations.set(repository.id, { installationId: repository.installationId, checkedAt: null });
+    return ok(repository.installationId);
+  }
+
+  /** Whether the id in memory was confirmed by a look-up not long ago. */
+  function isVouchedFor(repository: RepositoryHandle): boolean {
+    const checkedAt = installations.get(repository.id)?.checkedAt ?? null;
+    return checkedAt !== null && deps.clock.now() - checkedAt < VOUCHED_MS;
+  }
+
+  /** A token, after one look-up if GitHub does not know the remembered installation any more. */
+  async function access(repository: RepositoryHandle): Promise<Result<Access, GitHubFailure>> {
+    const installation = await installationOf(repository);
+    if (!installation.ok) return installation;
+    const token = await tokens.get(installation.value);
+    if (token.ok) return ok({ installationId: installation.value, token: token.value });
+    if (token.error.reason !== "not-found" && token.error.reason !== "unauthorized") return token;
+    const found = await discover(repository);
+    if (!found.ok || found.value === installation.value) return token;
+    const second = await tokens.get(found.value);
+    return second.ok ? ok({ installationId: found.value, token: second.value }) : second;
+  }
+
+  /**
+   * What to try once more with after a refusal, or null. 401: the token was revoked. 403 and 404 may mean that the
+   * repository moved to another installation; they usually do not, so the look-up is not repeated for a while.
+   */
+  async function otherAccess(
+    repository: RepositoryHandle,
+    used: Access,
+    refusal: GitHubFailure,
+  ): Promise<Result<Access, GitHubFailure> | null> {
+    if (refusal.reason === "unauthorized") {
+      tokens.drop(used.installationId, used.token);
+      return access(repository);
+    }
+    if (refusal.reason !== "not-found" && refusal.reason !== "forbidden") return null;
+    if (isVouchedFor(repository)) return null;
+    const found = await discover(repository);
+    if (!found.ok || found.value === used.installationId) return null;
+    return access(repository);
+  }
+
+  async function asRepository(
+    repository: RepositoryHandle,
+    call: GitHubCall,
+  ): Promise<Result<GitHubAnswer, GitHubFailure>> {
+    const first = await access(repository);
+    if (!first.ok) return first;
+    const answer = await send(plain, call, first.value.token);
+    if (answer.ok) return answer;
+    const second = await otherAccess(repository, first.value, answer.error);
+    if (second === null) return answer;
+    return second.ok ? send(plain, call, second.value.token) : second;
+  }
+
+  return ok({ asApp, asRepository, installationOf });
+}
+
+function nothing(): void {}
+
+const withId = z.object({ id: githubId });
+
+function readId(text: string): string | null {
+  try {
+    const parsed = withId.safeParse(parseExactJson(text));
+    return parsed.success ? parsed.data.id : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * One exchange with GitHub: what is asked, what came back, and how it was watched.
+ *
+ * Octokit expands the request and signs it; the bytes go through `exchange` here, which owns the time-out, the size
+ * bound and the observation, and turns whatever happened into a `Result`.
+ */
+
+import type { Clock, FetchLike, Millis } from "../ports.ts";
+import { readBodyText, safeText, timedOut, timeoutSignal, untilAborted } from "../http.ts";
+import { err, ok, type Result } from "../result.ts";
+import { failureFromAnswer, type GitHubFailure } from "./failure.ts";
+
+/** The version every shape in this folder was written for. Without the header GitHub still answers as 2022-11-28. */
+export const GITHUB_API_VERSION = "2026-03-10";
+
+/** Larger than any answer the gate reads: a recursive tree is at most 7 MB (GitHub's documented bound). */
+export const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
+
+export const CALL_TIMEOUT_MS = 10_000;
+
+export interface GitHubCall {
+  /** The name in the metrics and the audit, such as `getPull`. */
+  readonly operation: string;
+  readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
+  /** Path and query, percent-encoded, made with `path` below; starts with `/`. */
+  readonly path: string;
+  readonly body?: object;
+  /** Default: 10 s, for each HTTP exchange of the call. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+  /** Sent as `If-None-Match`. */
+  readonly etag?: string;
+}
+
+/** A success (2xx), or 304 to a call that sent an etag. */
+export interface GitHubAnswer {
+  readonly status: number;
+  readonly text: string;
+  readonly etag: string | null;
+  readonly link: string | null;
+}
+
+/** What an observer hears of each HTTP exchange. Neither bodies, headers nor credentials are in it. */
+export interface CallReport {
+  readonly operation: string;
+  readonly method: string;
+  /** Null: no answer. */
+  readonly status: number | null;
+  readonly durationMs: number;
+  readonly rate: {
+    readonly limit: number | null;
+    readonly remaining: number | null;
+    readonly reset: Millis | null;
+    readonly resource: string | null;
+  };
+  /** `x-github-request-id`, which GitHub's support asks for. */
+  readonly requestId: string | null;
+}
+
+export interface CallDeps {
+  readonly fetch: FetchLike;
+  readonly clock: Clock;
+  readonly onCall?: ((report: CallReport) => void) | undefined;
+}
+
+/** How Octokit sends a prepared request: `send` gets the fetch to use and the signal it has to end by. */
+export type Sender = (fetch: FetchLike, signal: AbortSignal) => Promise<unknown>;
+
+/**
+ * Performs one call. `send` may make more than one HTTP exchange (Octokit corrects a skewed clock and asks again): the
+ * last one counts, each one is reported.
+ */
+export async function exchange(
+  deps: CallDeps,
+  call: GitHubCall,
+  send: Sender,
+  secrets: readonly string[] = [],
+): Promise<Result<GitHubAnswer, GitHubFailure>> {
+  if (hasDotSegment(call.path)) {
+    return err({ reason: "unprocessable", message: "a name that is '.' or '..' cannot be part of a GitHub address" });
+  }
+  const { fetch } = deps;
+  const timeoutMs = call.timeoutMs ?? CALL_TIMEOUT_MS;
+  let last: Result<GitHubAnswer, GitHubFailure> | null = null;
+
+  async function watchedFetch(url: string, init?: RequestInit): Promise<Response> {
+    const signal = timeoutSignal(timeoutMs, call.signal);
+    const started = deps.clock.now();
+    last = err({ reason: "transport", timeout: false });
+    let response: Response | null = null;
+    try {
+      response = await untilAborted(fetch(url, { ...requestInit(init), signal }), signal);
+      const body = await untilAborted(readBodyText(response, BODY_LIMIT_BYTES), signal);
+      if (!body.ok && body.error.reason === "too-large")
+        last = err({ reason: "unreadable", what: "the body (too large)" });
+      if (body.ok) last = readAnswer(response, body.value, call, deps.clock.now(), secrets);
+      return forOctokit(response, body.ok ? body.value : "");
+    } catch (error) {
+      last = err({ reason: "transport", timeout: timedOut(signal) });
+      throw error;
+    } finally {
+      report(deps, call, response, deps.clock.now() - started);
+    }
+  }
+
+  try {
+    // The whole call, a second exchange and signing included, stays bounded even if `send` should hang.
+    const overall = timeoutSignal(timeoutMs * 2 + 1_000, call.signal);
+    await untilAborted(send(watchedFetch, overall), overall);
+  } catch (error) {
+    // Octokit throws for every status from 300 on; the exchange has been read already. Without one, nothing was sent.
+    if (last === null)
+      return err({ reason: "unauthorized", message: `the request could not be signed (${nameOf(error)})` });
+  }
+  return last ?? err({ reason: "transport", timeout: false });
+}
+
+/** Builds a path: every value becomes one percent-encoded segment, except `slashed` values, which keep their slashes. */
+export function path(strings: TemplateStringsArray, ...values: readonly (string | number | Slashed)[]): string {
+  const encoded = values.map((value) =>
+    typeof value === "object" ? value.slashed.split("/").map(encodeURIComponent).join("/") : encodeURIComponent(value),
+  );
+  return strings.map((text, index) => text + (encoded[index] ?? "")).join("");
+}
+
+/** A value of several segments: a file's path, a branch's name. */
+export interface Slashed {
+  readonly slashed: string;
+}
+
+export function slashed(value: string): Slashed {
+  return { slashed: value };
+}
+
+/** Adds a query; undefined values are left out. */
+export function withQuery(base: string, query: Readonly<Record<string, string | number | undefined>>): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) search.append(name, String(value));
+  const text = search.toString();
+  return text === "" ? base : `${base}?${text}`;
+}
+
+/** URL parsing would remove such segments and so reach another address than the one that was built. */
+function hasDotSegment(fullPath: string): boolean {
+  const [pathOnly = ""] = fullPath.split("?");
+  return pathOnly.split("/").some((segment) => /^(?:\.|%2e){1,2}$/i.test(segment));
+}
+
+/** Octokit's init without its extras (`duplex`), which not every fetch knows. */
+function requestInit(init: RequestInit | undefined): RequestInit {
+  return {
+    method: init?.method ?? "GET",
+    headers: init?.headers ?? {},
+    ...(init?.body === undefined || init.body === null ? {} : { body: init.body }),
+  };
+}
+
+function readAnswer(
+  response: Response,
+  text: string,
+  call: GitHubCall,
+  now: Millis,
+  secrets: readonly string[],
+): Result<GitHubAnswer, GitHubFailure> {
+  const { status, headers } = response;
+  const notModified = status === 304 && call.etag !== undefined;
+  if ((status >= 200 && status < 300) || notModified) {
+    return ok({ status, text, etag: headers.get("etag"), link: headers.get("link") });
+  }
+  return err(failureFromAnswer({ status, headers, text }, now, secrets));
+}
+
+/** What Octokit sees: the status, and of an error its message and date, from which it tells a skewed clock. */
+function forOctokit(response: Response, text: string): Response {
+  const headers = new Headers();
+  for (const name of ["content-type", "date"]) {
+    const value = response.headers.get(name);
+    if (value !== null) headers.set(name, value);
+  }
+  return new Response(response.status >= 400 ? text : null, { status: response.status, headers });
+}
+
+function report(deps: CallDeps, call: GitHubCall, response: Response | null, durationMs: number): void {
+  const header = (name: string): string | null => response?.headers.get(name) ?? null;
+  const count = (name: string): number | null => {
+    const value = header(name);
+    return value !== null && /^\d{1,12}$/.test(value) ? Number(value) : null;
+  };
+  const resetSeconds = count("x-ratelimit-reset");
+  deps.onCall?.({
+    operation: call.operation,
+    method: call.method,
+    status: response?.status ?? null,
+    durationMs,
+    rate: {
+      limit: count("x-ratelimit-limit"),
+      remaining: count("x-ratelimit-remaining"),
+      reset: resetSeconds === null ? null : resetSeconds * 1_000,
+      resource: header("x-ratelimit-resource"),
+    },
+    requestId: header("x-github-request-id"),
+  });
+}
+
+function nameOf(error: unknown): string {
+  return error instanceof Error ? safeText(error.name, 60) : "unknown";
+}

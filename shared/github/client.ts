@@ -1,0 +1,41 @@
+/**
+ * The GitHub client of one repository: every question the gate asks, each with a typed answer.
+ *
+ * No method throws for what GitHub says or does not say, and none repeats a call: when to ask again is the gate's
+ * decision. The one exception is a look-up of the installation after a refusal (app.ts).
+ */
+
+import type { GitHubApp, RepositoryHandle } from "./app.ts";
+import { actionsApi, type ActionsApi } from "./actions.ts";
+import { slashed } from "./call.ts";
+import { checksApi, type ChecksApi } from "./checks.ts";
+import type { EtagCache } from "./etag.ts";
+import { pullsApi, type PullsApi } from "./pulls.ts";
+import { repositoryApi, type RepositoryApi } from "./repository.ts";
+import { runnersApi, type RunnersApi, type RunnerScope } from "./runners.ts";
+import { createWire } from "./wire.ts";
+
+export interface GitHubClient extends RepositoryApi, PullsApi, ChecksApi, ActionsApi, RunnersApi {
+  readonly repository: RepositoryHandle;
+}
+
+export interface GitHubClientDeps {
+  readonly app: Pick<GitHubApp, "asRepository">;
+  readonly repository: RepositoryHandle;
+  readonly runners: RunnerScope;
+  /** With a cache, GETs are conditional. One cache may serve several repositories. */
+  readonly etags?: EtagCache;
+}
+
+export function createGitHubClient({ app, repository, runners, etags }: GitHubClientDeps): GitHubClient {
+  const wire = createWire((call) => app.asRepository(repository, call), repository.id, etags);
+  const base = slashed(`${repository.owner}/${repository.name}`);
+  return {
+    repository,
+    ...repositoryApi(wire, base),
+    ...pullsApi(wire, base),
+    ...checksApi(wire, base),
+    ...actionsApi(wire, base),
+    ...runnersApi(wire, base, runners),
+  };
+}

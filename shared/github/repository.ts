@@ -1,0 +1,126 @@
+/** What the gate reads of the repository itself: its branches, commits, trees and files. */
+
+import * as z from "zod";
+import { err, ok } from "../result.ts";
+import { path, slashed, withQuery, type Slashed } from "./call.ts";
+import { githubId, sha } from "./schema.ts";
+import type { Reply, Wire } from "./wire.ts";
+
+export interface Repository {
+  readonly id: string;
+  readonly fullName: string;
+  readonly defaultBranch: string;
+  readonly archived: boolean;
+}
+
+export interface TreeEntry {
+  readonly path: string;
+  /** Git's file mode, such as `100644`. */
+  readonly mode: string;
+  readonly type: string;
+  readonly sha: string;
+}
+
+export interface Tree {
+  readonly sha: string;
+  readonly entries: readonly TreeEntry[];
+  /** GitHub cut the list (more than 100,000 entries or 7 MB): nothing may be concluded from what is missing. */
+  readonly truncated: boolean;
+}
+
+export interface Commit {
+  readonly sha: string;
+  readonly treeSha: string;
+  readonly parents: readonly string[];
+}
+
+export interface RepositoryApi {
+  getRepository(): Reply<Repository>;
+  /** The head commit of a branch, named without `refs/heads/`. */
+  getBranchHead(branch: string): Reply<string>;
+  /** A text file at a branch, tag or commit. `not-found` if there is none; `unreadable` if it is no UTF-8 file below 1 MB. */
+  getFile(filePath: string, ref: string): Reply<{ readonly sha: string; readonly text: string }>;
+  getTree(treeSha: string, options: { readonly recursive: boolean }): Reply<Tree>;
+  getCommit(commitSha: string): Reply<Commit>;
+  /** The object a ref names (`heads/main`, `pull/7/merge`, with or without `refs/` before it), or null if there is none. */
+  getRef(ref: string): Reply<string | null>;
+}
+
+const repositoryAnswer = z
+  .object({ id: githubId, full_name: z.string(), default_branch: z.string().min(1), archived: z.boolean().optional() })
+  .transform((body): Repository => ({
+    id: body.id,
+    fullName: body.full_name,
+    defaultBranch: body.default_branch,
+    archived: body.archived ?? false,
+  }));
+
+const fileAnswer = z.object({
+  type: z.literal("file"),
+  sha,
+  encoding: z.literal("base64"),
+  content: z.string(),
+});
+
+const treeAnswer = z
+  .object({
+    sha,
+    truncated: z.boolean(),
+    tree: z.array(z.object({ path: z.string(), mode: z.string(), type: z.string(), sha })),
+  })
+  .transform((body): Tree => ({ sha: body.sha, entries: body.tree, truncated: body.truncated }));
+
+const commitAnswer = z
+  .object({ sha, tree: z.object({ sha }), parents: z.array(z.object({ sha })) })
+  .transform((body): Commit => ({
+    sha: body.sha,
+    treeSha: body.tree.sha,
+    parents: body.parents.map((parent) => parent.sha),
+  }));
+
+const branchAnswer = z.object({ commit: z.object({ sha }) }).transform((body) => body.commit.sha);
+const refAnswer = z.object({ object: z.object({ sha }) }).transform((body) => body.object.sha);
+
+/** `base` is `{owner}/{name}`. */
+export function repositoryApi(wire: Wire, base: Slashed): RepositoryApi {
+  return {
+    getRepository: () => wire.get("getRepository", path`/repos/${base}`, repositoryAnswer),
+
+    getBranchHead: (branch) =>
+      wire.get("getBranchHead", path`/repos/${base}/branches/${slashed(branch)}`, branchAnswer),
+
+    async getFile(filePath, ref) {
+      const address = withQuery(path`/repos/${base}/contents/${slashed(filePath)}`, { ref });
+      const file = await wire.get("getFile", address, fileAnswer);
+      if (!file.ok) return file;
+      const text = decodeBase64Text(file.value.content);
+      if (text === null) return err({ reason: "unreadable", what: `${filePath} (not UTF-8 text)` });
+      return ok({ sha: file.value.sha, text });
+    },
+
+    getTree: (treeSha, { recursive }) =>
+      wire.get(
+        "getTree",
+        // Any value of `recursive` turns it on, "0" and "false" too: it is left out instead.
+        withQuery(path`/repos/${base}/git/trees/${treeSha}`, { recursive: recursive ? 1 : undefined }),
+        treeAnswer,
+      ),
+
+    getCommit: (commitSha) => wire.get("getCommit", path`/repos/${base}/git/commits/${commitSha}`, commitAnswer),
+
+    async getRef(ref) {
+      const short = ref.replace(/^refs\//, "");
+      const found = await wire.get("getRef", path`/repos/${base}/git/ref/${slashed(short)}`, refAnswer);
+      return !found.ok && found.error.reason === "not-found" ? ok(null) : found;
+    },
+  };
+}
+
+function decodeBase64Text(content: string): string | null {
+  try {
+    const bytes = Uint8Array.from(atob(content.replaceAll(/\s/g, "")), (char) => char.charCodeAt(0));
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * Installation tokens, reused until shortly before they end.
+ *
+ * Kept here and not in Octokit's own cache because that one measures age with the machine's clock, ignores
+ * `expires_at`, and shares running mints between all Apps of a process by installation id alone. Tokens are opaque:
+ * since 2026 some have about 520 characters.
+ */
+
+import * as z from "zod";
+import type { Clock, Millis } from "../ports.ts";
+import { err, ok, type Result } from "../result.ts";
+import { timeoutSignal, untilAborted } from "../http.ts";
+import type { GitHubAnswer } from "./call.ts";
+import { CALL_TIMEOUT_MS } from "./call.ts";
+import { parseExactJson } from "./exact-json.ts";
+import type { GitHubFailure } from "./failure.ts";
+import { instant } from "./schema.ts";
+
+/** A token is replaced this long before its end, so that no call starts with one that ends on the way. */
+const SAFETY_MS = 60_000;
+/** GitHub's documented lifetime, which stands in for an `expires_at` that cannot be read. */
+const LIFETIME_MS = 3_600_000;
+
+export interface InstallationTokens {
+  /** The current token of an installation; concurrent callers share one mint. */
+  get(installationId: string): Promise<Result<string, GitHubFailure>>;
+  /** Forgets a token that GitHub refused. Does nothing if another one has taken its place. */
+  drop(installationId: string, token: string): void;
+}
+
+/** `mint` performs `POST /app/installations/{id}/access_tokens` as the App. */
+export function createInstallationTokens(
+  clock: Clock,
+  mint: (installationId: string) => Promise<Result<GitHubAnswer, GitHubFailure>>,
+): InstallationTokens {
+  const tokens = new Map<string, { readonly token: string; readonly usableUntil: Millis }>();
+  const minting = new Map<string, Promise<Result<string, GitHubFailure>>>();
+
+  async function mintOne(installationId: string): Promise<Result<string, GitHubFailure>> {
+    const mintedAt = clock.now();
+    const answer = await mint(installationId);
+    if (!answer.ok) return answer;
+    const minted = readToken(answer.value.text);
+    if (minted === null) return err({ reason: "unreadable", what: "the installation token" });
+    const end = (minted.expiresAt ?? mintedAt + LIFETIME_MS) - SAFETY_MS;
+    // Never shorter than a minute: with clocks far apart every call would mint.
+    tokens.set(installationId, { token: minted.token, usableUntil: Math.max(end, mintedAt + SAFETY_MS) });
+    return ok(minted.token);
+  }
+
+  return {
+    async get(installationId) {
+      const known = tokens.get(installationId);
+      if (known !== undefined && clock.now() < known.usableUntil) return ok(known.token);
+      let running = minting.get(installationId);
+      if (running === undefined) {
+        running = mintOne(installationId).finally(() => minting.delete(installationId));
+        minting.set(installationId, running);
+      }
+      // A mint belongs to the request that began it; where that request is cancelled, its promise may never settle.
+      const patience = timeoutSignal(CALL_TIMEOUT_MS * 2 + 2_000);
+      try {
+        return await untilAborted(running, patience);
+      } catch {
+        if (minting.get(installationId) === running) minting.delete(installationId);
+        return err({ reason: "transport", timeout: true });
+      }
+    },
+
+    drop(installationId, token) {
+      if (tokens.get(installationId)?.token === token) tokens.delete(installationId);
+    },
+  };
+}
+
+const tokenAnswer = z.object({ token: z.string().min(1), expires_at: instant });
+
+function readToken(text: string): { readonly token: string; readonly expiresAt: Millis | null } | null {
+  try {
+    const parsed = tokenAnswer.safeParse(parseExactJson(text));
+    return parsed.success ? { token: parsed.data.token, expiresAt: parsed.data.expires_at } : null;
+  } catch {
+    return null;
+  }
+}
