@@ -17,7 +17,6 @@ export type ReasonClass =
   | "failed"
   | "infrastructure"
   | "deadline"
-  | "backstop"
   | "refused"
   | "over-budget"
   | "awaiting-approval"
@@ -250,7 +249,7 @@ export const REASONS = {
     whatToDo: "Queue the pull request again, or raise the queue's time limit.",
   },
   backstop: {
-    class: "backstop",
+    class: "deadline",
     sentence: "The pod was deleted at the hard limit of two hours from its creation.",
     whatToDo: "Read the audit for what kept the pod alive; re-run the check.",
   },
