@@ -1,0 +1,234 @@
+/**
+ * What the required check says about a request, as data: written for people first, evidence in a details block.
+ *
+ * Pure. The publisher compares this with what it last wrote and sends the difference, so every state change reaches the
+ * check without any state having to remember to say so (I7).
+ */
+import { unreachable } from "../result.ts";
+import type { Millis } from "../ports.ts";
+import type { GateRequest } from "./model.ts";
+import { conclusionOf, verdict, type CheckConclusion, type Verdict } from "./verdict.ts";
+
+export interface QueueInfo {
+  /** 1 = next. Null when the request does not wait. */
+  readonly place: number | null;
+  readonly waiting: number;
+  readonly holder: string | null;
+  readonly etaMs: Millis | null;
+}
+
+export interface CheckView {
+  /** Which check run of this request: a concluded one is never touched again. */
+  readonly series: number;
+  readonly name: string;
+  readonly status: "queued" | "in_progress" | "completed";
+  readonly conclusion: CheckConclusion | null;
+  readonly title: string;
+  readonly summary: string;
+  readonly text: string;
+  readonly approveButton: boolean;
+}
+
+const DEFAULT_NAME = "CI GPU gate";
+
+export function checkView(request: GateRequest, queue: QueueInfo): CheckView {
+  const name = checkName(request);
+  const state = request.state;
+  const unproven = unprovenVerdict(request);
+  // Once "deletion unproven" was said, everything after it is a new check run.
+  const series = request.check.series;
+  if (state.kind === "concluded") return concluded(request, state.verdict, name, series);
+  if (unproven !== null && series === 0) return concluded(request, unproven, name, 0);
+
+  const view = (status: "queued" | "in_progress", title: string, summary: string): CheckView => ({
+    series,
+    name,
+    status,
+    conclusion: null,
+    title,
+    summary,
+    text: details(request),
+    approveButton: false,
+  });
+  switch (state.kind) {
+    case "received":
+    case "authorizing":
+      return view("queued", "Looking at the change", "Reading who asks, what changed and what the policy says.");
+    case "waiting":
+      return state.for === "ready"
+        ? view("queued", "Draft", "Nothing is started while the pull request is a draft.")
+        : view("queued", "Waiting for CI to start", `A GPU is needed: ${reason(request)} The GPU run starts with CI.`);
+    case "preparing":
+      return view("in_progress", "Building on hosted runners", `${reason(request)} Nothing is rented yet.`);
+    case "queued":
+      return view("queued", queueTitle(queue), queueText(request, queue));
+    case "revalidating":
+      return view("in_progress", "Last look before renting", "The GPU lock is held; everything is checked once more.");
+    case "provisioning":
+      return view("in_progress", "Renting a GPU", provisioningText(request));
+    case "executing":
+      return view(
+        "in_progress",
+        state.testsStarted ? "GPU tests are running" : "The GPU machine is starting its job",
+        `${gpuLine(request)}`,
+      );
+    case "cleaning":
+      return view("in_progress", "Returning the GPU", "The pod is being deleted and proven gone.");
+    default:
+      return unreachable(state, "state");
+  }
+}
+
+export function checkName(request: GateRequest): string {
+  const name = request.terms?.checkName ?? DEFAULT_NAME;
+  return request.terms?.shadow === true ? `${name} (shadow)` : name;
+}
+
+/** The verdict to show while a deletion stays unproven for too long; null otherwise. */
+export function unprovenVerdict(request: GateRequest): Verdict | null {
+  const state = request.state;
+  const teardown = state.kind === "cleaning" || state.kind === "provisioning" ? state.teardown : null;
+  if (teardown === null || !teardown.loud || teardown.provenAt !== null) return null;
+  return verdict(
+    "infrastructure",
+    "deletion-unproven",
+    "RunPod has not confirmed that the rented pod is gone. Nothing more is bought until it is; retries go on.",
+  );
+}
+
+function concluded(request: GateRequest, ended: Verdict, name: string, series: number): CheckView {
+  const shadow = request.terms?.shadow === true;
+  return {
+    series,
+    name,
+    status: "completed",
+    conclusion: shadow ? "success" : conclusionOf[ended.kind],
+    title: title(ended, request),
+    summary: [ended.detail, "", ...costLines(request), ...nextLines(ended, request)].join("\n"),
+    text: details(request),
+    approveButton: ended.kind === "awaiting-approval" && request.kind === "pull-request",
+  };
+}
+
+function title(ended: Verdict, request: GateRequest): string {
+  switch (ended.kind) {
+    case "passed":
+      return `Passed: ${request.tests?.count ?? 0} GPU tests, ${dollars(request.spentMicros)}`;
+    case "reused":
+      return "Passed earlier for the identical tree: reused";
+    case "not-required":
+      return ended.reason === "shadow" ? "Shadow mode: nothing was rented" : "No GPU run is needed";
+    case "failed":
+      return "GPU tests failed";
+    case "infrastructure":
+      return `Infrastructure, not your tests: ${ended.reason}`;
+    case "deadline":
+      return `Timed out: ${ended.reason}`;
+    case "refused":
+      return `Not started: ${ended.reason}`;
+    case "over-budget":
+      return "Not started: over budget";
+    case "awaiting-approval":
+      return "Waiting for a maintainer";
+    case "superseded":
+      return "Superseded by a newer commit";
+    case "closed":
+      return "The pull request was closed";
+    case "cancelled":
+      return "Cancelled";
+    default:
+      return unreachable(ended.kind, "verdict");
+  }
+}
+
+function costLines(request: GateRequest): string[] {
+  if (request.counts.pods === 0) return ["Nothing was rented: this cost nothing.", ""];
+  const seconds = Math.round(request.paidMs / 1000);
+  const pods = request.counts.pods === 1 ? "one pod" : `${request.counts.pods} pods`;
+  return [`Paid: ${dollars(request.spentMicros)} for ${seconds} s of ${pods}. ${gpuLine(request)}`, ""];
+}
+
+function nextLines(ended: Verdict, request: GateRequest): string[] {
+  const lines: string[] = [];
+  if (ended.kind === "failed" && request.failedSteps.length > 0) {
+    lines.push("Failing:", ...request.failedSteps.slice(0, 50).map((name) => `- \`${safe(name)}\``), "");
+  }
+  if (request.runUrl !== null) lines.push(`[Log of the job](${request.runUrl})`, "");
+  if (ended.kind === "infrastructure" && request.tried.length > 0) lines.push(...triedTable(request), "");
+  if (ended.kind === "infrastructure" || ended.kind === "deadline") lines.push("Re-run this check to try again.");
+  return lines;
+}
+
+function triedTable(request: GateRequest): string[] {
+  return [
+    "| Candidate | USD/h | Answer |",
+    "| --- | --- | --- |",
+    ...request.tried
+      .slice(0, 60)
+      .map((row) => `| ${safe(row.name)} | ${row.price === null ? "list" : row.price.toFixed(2)} | ${safe(row.answer)} |`),
+  ];
+}
+
+function details(request: GateRequest): string {
+  const rows: [string, string][] = [
+    ["Request", request.id],
+    ["Head", request.headSha],
+    ["Tested revision", request.admission?.testedSha ?? "not resolved"],
+    ["Base", request.admission?.baseSha ?? "unknown"],
+    ["Classification", request.admission?.classification ?? "unknown"],
+    ["Attempts / pods bought", `${request.counts.attempts} / ${request.counts.pods}`],
+  ];
+  const state = request.state;
+  const attempt = state.kind === "executing" || state.kind === "cleaning" || state.kind === "provisioning" ? state.attempt : null;
+  if (attempt !== null) {
+    rows.push(["Attempt", attempt.id], ["Pod", attempt.pod?.id ?? "none"], ["Execute run", attempt.run?.runId ?? "none"]);
+    if (attempt.proof !== null) rows.push(["GPU proof", `${attempt.proof.gpuName}, CUDA ${attempt.proof.driverCuda}`]);
+  }
+  return [
+    "<details><summary>Evidence</summary>",
+    "",
+    "| Fact | Value |",
+    "| --- | --- |",
+    ...rows.map(([name, value]) => `| ${name} | ${safe(value)} |`),
+    "",
+    "</details>",
+  ].join("\n");
+}
+
+function queueTitle(queue: QueueInfo): string {
+  return queue.place === null ? "Waiting for the GPU lock" : `Waiting for the GPU lock: place ${queue.place}`;
+}
+
+function queueText(request: GateRequest, queue: QueueInfo): string {
+  const eta = queue.etaMs === null ? "" : ` About ${Math.max(1, Math.round(queue.etaMs / 60_000))} min from recent runs.`;
+  return `Prepared and ready. One GPU run at a time in this repository; nobody is passed over.${eta} ${reason(request)}`;
+}
+
+function provisioningText(request: GateRequest): string {
+  const state = request.state;
+  if (state.kind !== "provisioning") return "";
+  const tried = state.walk.tried.length;
+  return `${tried === 0 ? "Asking" : `${tried} answers so far; asking on`} in price order.`;
+}
+
+function reason(request: GateRequest): string {
+  return request.admission === null ? "" : `${safe(request.admission.reason)}.`;
+}
+
+function gpuLine(request: GateRequest): string {
+  if (request.gpu === null) return "";
+  const price = request.pricePerHour === null ? "" : ` at USD ${request.pricePerHour}/h`;
+  return `GPU: ${safe(request.gpu)}${price}.`;
+}
+
+export function dollars(micros: number): string {
+  return `USD ${(micros / 1_000_000).toFixed(4)}`;
+}
+
+/** Text from outside inside Markdown: no markup, no table break, no mention, bounded. */
+export function safe(text: string): string {
+  return text
+    .replace(/[\r\n\t]+/g, " ")
+    .replace(/[\\`*_{}[\]<>#|@!]/g, (sign) => `\\${sign}`)
+    .slice(0, 300);
+}

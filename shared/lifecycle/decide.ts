@@ -1,0 +1,183 @@
+/**
+ * The pure core: `decide(request, event, around)` says what a request becomes and what must be done next.
+ *
+ * Every state answers every event, if only by saying why nothing changes (`ignored`). The table of states and events is in
+ * docs/states.md and is tested row by row.
+ */
+import { unreachable } from "../result.ts";
+import type { Proof, GateRequest } from "./model.ts";
+import { audit, conclude, ignore, noted, type Step, type Surroundings } from "./step.ts";
+import { authorize, authorizing, granted, preparing, queued, waiting } from "./states/early.ts";
+import { cleaning, startCleaning } from "./states/cleaning.ts";
+import { executing } from "./states/executing.ts";
+import { provisioning } from "./states/provisioning.ts";
+import { revalidating } from "./states/revalidating.ts";
+import type { Done } from "./tasks.ts";
+import type { Verdict } from "./verdict.ts";
+
+export type GateEvent =
+  /** The request has just been opened. */
+  | { readonly kind: "opened" }
+  /** The main task ended. Counts only while it is the request's current task. */
+  | { readonly kind: "done"; readonly taskId: number; readonly done: Done }
+  /** Something happened outside that this request may care about: look now instead of at the next poll. */
+  | { readonly kind: "hint" }
+  | { readonly kind: "lock-granted"; readonly fence: number }
+  | { readonly kind: "proof"; readonly attemptId: string; readonly proof: Proof }
+  | { readonly kind: "exit"; readonly attemptId: string; readonly code: number | null }
+  /** A word to end this request: an operator's, or a user's. `inFlight`: the main task is being performed right now. */
+  | { readonly kind: "stop"; readonly verdict: Verdict; readonly inFlight: boolean };
+
+export type EventKind = GateEvent["kind"];
+
+export const eventKinds: readonly EventKind[] = ["opened", "done", "hint", "lock-granted", "proof", "exit", "stop"];
+
+export function decide(request: GateRequest, event: GateEvent, around: Surroundings): Step {
+  switch (event.kind) {
+    case "opened":
+      return request.state.kind === "received" ? authorize(request, around) : ignore(request, "already under way");
+    case "done":
+      return done(request, event.taskId, event.done, around);
+    case "hint":
+      return hint(request);
+    case "lock-granted":
+      return request.state.kind === "queued"
+        ? granted(request, request.state, event.fence, around)
+        : ignore(request, "does not wait for the lock");
+    case "proof":
+      return proof(request, event.attemptId, event.proof, around);
+    case "exit":
+      return exit(request, event.attemptId, event.code, around);
+    case "stop":
+      return stop(request, event.verdict, event.inFlight, around);
+    default:
+      return unreachable(event, "event");
+  }
+}
+
+function done(request: GateRequest, taskId: number, outcome: Done, around: Surroundings): Step {
+  if (request.task === null || request.task.id !== taskId) return ignore(request, "outcome of an abandoned task");
+  const state = request.state;
+  switch (state.kind) {
+    case "authorizing":
+      return stopped(request, around) ?? authorizing(request, state, outcome, around);
+    case "waiting":
+      return stopped(request, around) ?? waiting(request, state, outcome, around);
+    case "preparing":
+      return preparing(request, state, outcome, around);
+    case "queued":
+      return stopped(request, around) ?? queued(request, state, outcome, around);
+    case "revalidating":
+      return stopped(request, around) ?? revalidating(request, state, outcome, around);
+    case "provisioning":
+      return provisioning(request, state, outcome, around);
+    case "executing":
+      return executing(request, state, outcome, around);
+    case "cleaning":
+      return cleaning(request, state, outcome, around);
+    case "received":
+    case "concluded":
+      return ignore(request, "no task is under way in this state");
+    default:
+      return unreachable(state, "state");
+  }
+}
+
+/** Ends a request that owns nothing outside and was told to stop while its task ran. */
+function stopped(request: GateRequest, around: Surroundings): Step | null {
+  return request.stop === null ? null : conclude(request, request.stop, around.now);
+}
+
+function hint(request: GateRequest): Step {
+  switch (request.state.kind) {
+    case "waiting":
+    case "queued":
+    case "executing":
+      return noted(request, true);
+    case "preparing":
+      return request.state.step === "watch" ? noted(request, true) : ignore(request, "nothing to look at yet");
+    case "provisioning":
+      return request.state.step === "start" ? noted(request, true) : ignore(request, "the next step looks by itself");
+    case "received":
+    case "authorizing":
+    case "revalidating":
+      return ignore(request, "already looking");
+    case "cleaning":
+      return request.state.step === "judge" ? noted(request, true) : ignore(request, "deletion keeps its own pace");
+    case "concluded":
+      return ignore(request, "concluded");
+    default:
+      return unreachable(request.state, "state");
+  }
+}
+
+/**
+ * The pod's proof. Single use: a second one, one for another attempt or one that comes after the runner was seen online
+ * changes nothing (design 3.4). After an ambiguous create it names the pod, which the look-up then adopts.
+ */
+function proof(request: GateRequest, attemptId: string, given: Proof, around: Surroundings): Step {
+  const state = request.state;
+  if (state.kind !== "provisioning") return ignore(request, "no attempt waits for a proof");
+  const attempt = state.attempt;
+  if (attempt === null || attempt.id !== attemptId) return ignore(request, "not the current attempt");
+  if (attempt.proof !== null || attempt.onlineAt !== null) return ignore(request, "the proof was given already");
+  if (state.step !== "start" && state.step !== "look-up" && state.step !== "create") {
+    return ignore(request, "no attempt waits for a proof");
+  }
+  if (attempt.pod !== null && attempt.pod.id !== given.podId) return ignore(request, "the proof names another pod");
+  const known: GateRequest = { ...request, state: { ...state, attempt: { ...attempt, proof: given } } };
+  const note = audit("pod.proof", null, {
+    attempt: attemptId,
+    pod: given.podId,
+    gpu: given.gpuName,
+    driverCuda: given.driverCuda,
+    script: given.scriptHash,
+    at: around.now,
+  });
+  return noted(known, state.step !== "create", [note]);
+}
+
+function exit(request: GateRequest, attemptId: string, code: number | null, around: Surroundings): Step {
+  const state = request.state;
+  if (state.kind !== "provisioning" && state.kind !== "executing") return ignore(request, "no pod is watched");
+  const attempt = state.attempt;
+  if (attempt === null || attempt.id !== attemptId) return ignore(request, "not the current attempt");
+  if (attempt.exit !== null) return ignore(request, "the exit was told already");
+  const told = { ...attempt, exit: { at: around.now, code } };
+  const note = audit("pod.exit", null, { attempt: attemptId, code });
+  if (state.kind === "executing") return noted({ ...request, state: { ...state, attempt: told } }, true, [note]);
+  return noted({ ...request, state: { ...state, attempt: told } }, state.step === "start", [note]);
+}
+
+function stop(request: GateRequest, word: Verdict, inFlight: boolean, around: Surroundings): Step {
+  const state = request.state;
+  if (state.kind === "concluded") return ignore(request, "concluded");
+  if (state.kind === "cleaning") return ignore(request, "already being removed");
+  if (request.stop !== null) return ignore(request, "already told to stop");
+  const told: GateRequest = { ...request, stop: word };
+  const note = audit("request.stop", word.reason, { state: state.kind });
+  // A call under way may have bought something: its answer is waited for.
+  if (inFlight) return noted(told, false, [note]);
+  switch (state.kind) {
+    case "received":
+    case "authorizing":
+    case "waiting":
+    case "queued":
+    case "revalidating":
+      return conclude(told, word, around.now, { audit: [note] });
+    case "preparing":
+      if (state.run === null) return conclude(told, word, around.now, { audit: [note] });
+      return startCleaning(
+        told,
+        { hold: state.hold, attempt: null, prepareRun: state.run, resume: null },
+        word,
+        around,
+        false,
+      );
+    case "provisioning":
+    case "executing":
+      return noted(told, true, [note]);
+    default:
+      return unreachable(state, "state");
+  }
+}

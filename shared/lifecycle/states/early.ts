@@ -1,0 +1,394 @@
+/**
+ * The states before money: received, authorizing, waiting, preparing, queued. Nothing here can own a pod.
+ */
+import { unreachable } from "../../result.ts";
+import { followsPull, obsolete } from "../judge.ts";
+import type { GateRequest, Limits, StateOf, Terms } from "../model.ts";
+import { audit, backoff, conclude, go, ignore, type Step, type Surroundings } from "../step.ts";
+import type { AuthorizeOutcome, Done, Observation, Want } from "../tasks.ts";
+import { verdict } from "../verdict.ts";
+import { startCleaning } from "./cleaning.ts";
+
+/** Before the configuration is read only this much is known: how long to go on asking a GitHub that does not answer. */
+const AUTHORIZE_RETRY_FOR_MS = 1_800_000;
+
+export function authorize(request: GateRequest, around: Surroundings): Step {
+  return go(
+    request,
+    { kind: "authorizing", since: around.now, tries: 0 },
+    { kind: "authorize" },
+    around.now,
+    { audit: [audit("request.authorize", null, { head: request.headSha, row: request.openedBy.row })] },
+  );
+}
+
+export function authorizing(request: GateRequest, state: StateOf<"authorizing">, done: Done, around: Surroundings): Step {
+  if (done.task !== "authorize") return ignore(request, "not this state's task");
+  const outcome = done.outcome;
+  if (outcome.kind === "unknown") {
+    const limit = request.terms?.limits.authorizeRetryFor ?? AUTHORIZE_RETRY_FOR_MS;
+    if (around.now - state.since >= limit) {
+      const detail = `GitHub did not answer for ${Math.round(limit / 60_000)} minutes: ${outcome.why}`;
+      return conclude(request, verdict("infrastructure", "github-outage", detail), around.now);
+    }
+    const tries = state.tries + 1;
+    return go(
+      request,
+      { ...state, tries },
+      { kind: "authorize" },
+      backoff(tries, around.now, outcome.retryAt),
+    );
+  }
+  const ended = endedByAuthorization(request, outcome, around);
+  if (ended !== null) return ended;
+  if (outcome.kind !== "admitted") return ignore(request, "authorization ended without a decision");
+
+  const terms = outcome.terms;
+  const admission = outcome.admission;
+  const admitted: GateRequest = { ...request, terms, admission };
+  if (!admission.gpuRequired) {
+    return conclude(admitted, verdict("not-required", admission.classification, admission.reason), around.now);
+  }
+  if (terms.shadow) {
+    const detail = `Shadow mode: a GPU run would have been started (${admission.reason}).`;
+    return conclude(admitted, verdict("not-required", "shadow", detail), around.now);
+  }
+  if (admission.draft) return waitForReady(admitted, around);
+  if (terms.start !== "auto" && request.approvedBy === null) {
+    return conclude(admitted, verdict("awaiting-approval", "awaiting-approval", howToApprove(terms)), around.now);
+  }
+  if (terms.workflows.trigger !== null && request.kind === "pull-request" && !request.triggerSeen) {
+    return waitForTrigger(admitted, terms, around);
+  }
+  return prepare(admitted, terms, around);
+}
+
+/** The ends that authorisation and the re-check inside the lock share; null when it neither refused nor found it moot. */
+export function endedByAuthorization(
+  request: GateRequest,
+  outcome: AuthorizeOutcome,
+  around: Surroundings,
+): Step | null {
+  switch (outcome.kind) {
+    case "refused":
+      return conclude(
+        { ...request, terms: outcome.terms ?? request.terms },
+        verdict("refused", outcome.reason, outcome.detail),
+        around.now,
+      );
+    case "closed":
+      return conclude(
+        { ...request, terms: outcome.terms ?? request.terms },
+        verdict("closed", "closed", "The pull request is not open."),
+        around.now,
+      );
+    case "moved":
+      return conclude(
+        { ...request, terms: outcome.terms ?? request.terms },
+        verdict("superseded", "head-moved", `The head moved to ${outcome.headSha.slice(0, 12)}.`),
+        around.now,
+      );
+    case "admitted":
+    case "unknown":
+      return null;
+    default:
+      return unreachable(outcome, "authorization outcome");
+  }
+}
+
+function howToApprove(terms: Terms): string {
+  const word = terms.startWord ?? "";
+  switch (terms.start) {
+    case "label":
+      return `A maintainer starts the GPU run for this commit by adding the label '${word}'.`;
+    case "comment":
+      return `A maintainer starts the GPU run for this commit by commenting '${word}'.`;
+    case "approval":
+    case "auto":
+      return "A maintainer starts the GPU run for this commit with the button on this check.";
+    default:
+      return unreachable(terms.start, "start mode");
+  }
+}
+
+function waitForReady(request: GateRequest, around: Surroundings): Step {
+  return watchWaiting(request, { kind: "waiting", for: "ready", since: around.now, until: null }, around, around.now);
+}
+
+function waitForTrigger(request: GateRequest, terms: Terms, around: Surroundings): Step {
+  const until = around.now + terms.limits.triggerStart;
+  return watchWaiting(request, { kind: "waiting", for: "trigger", since: around.now, until }, around, around.now);
+}
+
+function watchWaiting(request: GateRequest, state: StateOf<"waiting">, around: Surroundings, dueAt: number): Step {
+  const want: Want = {};
+  const pull = followsPull(request);
+  if (pull !== undefined) want.pull = pull;
+  const trigger = request.terms?.workflows.trigger ?? null;
+  if (state.for === "trigger" && trigger !== null) want.triggerRun = { path: trigger, headSha: request.headSha };
+  return go(request, state, { kind: "observe", want }, Math.max(dueAt, around.now));
+}
+
+export function waiting(request: GateRequest, state: StateOf<"waiting">, done: Done, around: Surroundings): Step {
+  if (done.task !== "observe") return ignore(request, "not this state's task");
+  const seen: Observation = done.outcome;
+  const gone = obsolete(request, seen.pull);
+  if (gone !== null) return conclude(request, gone, around.now);
+  const limits = limitsOf(request);
+  const draft = seen.pull?.known === true && seen.pull.value !== "gone" ? seen.pull.value.draft : null;
+  if (state.for === "ready") {
+    // Ready again: authorised afresh, since much may have changed while it was a draft.
+    if (draft === false) return authorize(request, around);
+    return watchWaiting(request, state, around, around.now + limits.reconcile);
+  }
+  if (draft === true) return waitForReady(request, around);
+  if (seen.triggerRun?.known === true && seen.triggerRun.value !== null) {
+    const actor = seen.triggerRun.value.actor;
+    // The run's triggering actor counts from here on: a writer's re-run must not spend as somebody else.
+    return authorize({ ...request, triggerSeen: true, actor }, around);
+  }
+  if (state.until !== null && around.now >= state.until) {
+    const path = request.terms?.workflows.trigger ?? "the trigger workflow";
+    const detail = `No run of ${path} started for this commit in time. Start it, or re-run this check.`;
+    return conclude(request, verdict("awaiting-approval", "trigger-not-started", detail), around.now);
+  }
+  const next = around.now + limits.preparePoll;
+  return watchWaiting(request, state, around, Math.min(next, state.until ?? next));
+}
+
+export function prepare(
+  request: GateRequest,
+  terms: Terms,
+  around: Surroundings,
+  kept?: { hold: StateOf<"preparing">["hold"]; backToPreparing: number },
+): Step {
+  return go(
+    { ...request, prepared: null },
+    {
+      kind: "preparing",
+      step: "dispatch",
+      since: around.now,
+      stepSince: around.now,
+      run: null,
+      hold: kept?.hold ?? null,
+      backToPreparing: kept?.backToPreparing ?? 0,
+      vanished: 0,
+    },
+    { kind: "dispatch-prepare" },
+    around.now,
+    { audit: [audit("prepare.dispatch", null, { workflow: terms.workflows.prepare })] },
+  );
+}
+
+export function preparing(request: GateRequest, state: StateOf<"preparing">, done: Done, around: Surroundings): Step {
+  const limits = limitsOf(request);
+  if (around.now - state.since >= limits.preparation && done.task !== "observe") {
+    return endPreparing(request, state, verdict("deadline", "preparation-deadline", late(limits)), around);
+  }
+  switch (state.step) {
+    case "dispatch": {
+      if (done.task !== "dispatch-prepare") return ignore(request, "not this state's task");
+      const outcome = done.outcome;
+      switch (outcome.kind) {
+        case "dispatched":
+          return watchPrepare(request, state, outcome.runId, around);
+        case "refused": {
+          const detail = `The prepare workflow could not be started: ${outcome.why}`;
+          return endPreparing(request, state, verdict("infrastructure", "workflow-unavailable", detail), around);
+        }
+        case "not-sent":
+          return go(request, state, { kind: "dispatch-prepare" }, backoff(3, around.now, outcome.retryAt));
+        case "lost":
+          return go(
+            request,
+            { ...state, step: "find", stepSince: around.now },
+            { kind: "find-prepare" },
+            around.now,
+            { audit: [audit("prepare.look-up", "dispatch-lost", {})] },
+          );
+        default:
+          return unreachable(outcome, "dispatch outcome");
+      }
+    }
+    case "find": {
+      if (done.task !== "find-prepare") return ignore(request, "not this state's task");
+      if (done.outcome.kind === "found") return watchPrepare(request, state, done.outcome.runId, around);
+      if (around.now - state.stepSince >= limits.dispatchLookup && done.outcome.kind === "none") {
+        const detail = "The start of the prepare workflow was not answered, and no run of it was found.";
+        return endPreparing(request, state, verdict("infrastructure", "workflow-unavailable", detail), around);
+      }
+      return go(request, state, { kind: "find-prepare" }, around.now + limits.testPoll);
+    }
+    case "watch": {
+      if (done.task !== "observe") return ignore(request, "not this state's task");
+      return watchedPrepare(request, state, done.outcome, around);
+    }
+    default:
+      return unreachable(state.step, "preparing step");
+  }
+}
+
+function watchPrepare(request: GateRequest, state: StateOf<"preparing">, runId: string, around: Surroundings): Step {
+  const run = { runId, attempt: 1 };
+  const next: StateOf<"preparing"> = { ...state, step: "watch", stepSince: around.now, run };
+  const dueAt = request.stop === null ? around.now + limitsOf(request).preparePoll : around.now;
+  return go(request, next, observePrepare(request, next), dueAt, {
+    audit: [audit("prepare.started", null, { run: runId })],
+  });
+}
+
+function observePrepare(request: GateRequest, state: StateOf<"preparing">): { kind: "observe"; want: Want } {
+  const want: Want = {};
+  const pull = followsPull(request);
+  if (pull !== undefined) want.pull = pull;
+  if (state.run !== null) want.prepareRun = state.run;
+  const names = request.terms?.preGate ?? [];
+  if (names.length > 0 && request.kind === "pull-request") want.preGate = { headSha: request.headSha, names };
+  return { kind: "observe", want };
+}
+
+function watchedPrepare(
+  request: GateRequest,
+  state: StateOf<"preparing">,
+  seen: Observation,
+  around: Surroundings,
+): Step {
+  const limits = limitsOf(request);
+  if (request.stop !== null) return endPreparing(request, state, request.stop, around);
+  const gone = obsolete(request, seen.pull);
+  if (gone !== null) return endPreparing(request, state, gone, around);
+
+  let vanished = state.vanished;
+  let ready = false;
+  const prepare = seen.prepareRun;
+  if (prepare?.known === true) {
+    if (prepare.value === "gone") {
+      vanished += 1;
+      if (vanished >= 2) {
+        const detail = "The prepare run is gone from GitHub.";
+        return endPreparing(request, state, verdict("infrastructure", "preparation", detail), around);
+      }
+    } else {
+      vanished = 0;
+      if (prepare.value.status === "completed") {
+        const failure = prepareFailure(prepare.value.conclusion, prepare.value.failedJobs);
+        if (failure !== null) {
+          return endPreparing({ ...request, runUrl: prepare.value.url }, state, failure, around);
+        }
+        ready = true;
+      }
+    }
+  }
+  const gate = seen.preGate;
+  if (gate?.known === true && gate.value.kind === "failed") {
+    const detail = `Checks that must be green before money is spent are not: ${gate.value.names.join(", ")}.`;
+    return endPreparing(request, state, verdict("failed", "pre-gate", detail), around);
+  }
+  const gateGreen = gate === undefined || (gate.known && gate.value.kind === "ready");
+  if (ready && gateGreen && prepare?.known === true && prepare.value !== "gone" && state.run !== null) {
+    const prepared = { run: state.run, artifacts: [...prepare.value.artifacts], at: around.now };
+    return prepareDone({ ...request, prepared }, state, around);
+  }
+  if (around.now - state.since >= limits.preparation) {
+    return endPreparing(request, state, verdict("deadline", "preparation-deadline", late(limits)), around);
+  }
+  const next = Math.min(around.now + limits.preparePoll, state.since + limits.preparation);
+  return go(request, { ...state, vanished }, observePrepare(request, state), next);
+}
+
+function prepareDone(request: GateRequest, state: StateOf<"preparing">, around: Surroundings): Step {
+  const prepared = request.prepared;
+  if (prepared === null) return ignore(request, "prepared without artifacts");
+  if (state.hold !== null) {
+    // Sent back by the re-check: the lock was kept, the re-check runs again.
+    return go(
+      request,
+      {
+        kind: "revalidating",
+        step: "recheck",
+        since: around.now,
+        tries: 0,
+        hold: state.hold,
+        prepared,
+        backToPreparing: state.backToPreparing,
+      },
+      { kind: "recheck" },
+      around.now,
+    );
+  }
+  return go(
+    request,
+    { kind: "queued", since: around.now, seq: 0, prepared, backToPreparing: state.backToPreparing },
+    observeQueued(request),
+    around.now + limitsOf(request).reconcile,
+    { lock: "enqueue", audit: [audit("lock.enqueue", null, { prepareRun: prepared.run.runId })] },
+  );
+}
+
+/** Why a completed prepare run does not let the request go on; null when it succeeded. */
+function prepareFailure(conclusion: string | null, failedJobs: readonly string[]) {
+  if (conclusion === "success") return null;
+  if (conclusion === "cancelled") return verdict("cancelled", "cancelled-by-user", "The preparation was cancelled on GitHub.");
+  if (conclusion === "failure" && failedJobs.length > 0) {
+    return verdict("failed", "preparation-failed", `Preparation failed: ${failedJobs.slice(0, 10).join(", ")}.`);
+  }
+  return verdict("infrastructure", "preparation", `The preparation ended as ${conclusion ?? "nothing"}, without a failed job.`);
+}
+
+function late(limits: Limits): string {
+  return `Preparation did not finish within ${Math.round(limits.preparation / 1000)} s.`;
+}
+
+function endPreparing(
+  request: GateRequest,
+  state: StateOf<"preparing">,
+  ended: ReturnType<typeof verdict>,
+  around: Surroundings,
+): Step {
+  if (state.run === null) return conclude(request, ended, around.now);
+  return startCleaning(request, { hold: state.hold, attempt: null, prepareRun: state.run, resume: null }, ended, around, false);
+}
+
+function observeQueued(request: GateRequest): { kind: "observe"; want: Want } {
+  const want: Want = {};
+  const pull = followsPull(request);
+  if (pull !== undefined) want.pull = pull;
+  return { kind: "observe", want };
+}
+
+export function queued(request: GateRequest, state: StateOf<"queued">, done: Done, around: Surroundings): Step {
+  if (done.task !== "observe") return ignore(request, "not this state's task");
+  const gone = obsolete(request, done.outcome.pull);
+  if (gone !== null) return conclude(request, gone, around.now);
+  const limits = limitsOf(request);
+  if (around.now - state.since >= limits.queueWait) {
+    const detail = `The request waited ${Math.round(limits.queueWait / 60_000)} minutes for the GPU lock.`;
+    return conclude(request, verdict("deadline", "queue-timeout", detail), around.now);
+  }
+  const next = Math.min(around.now + limits.reconcile, state.since + limits.queueWait);
+  return go(request, state, observeQueued(request), next);
+}
+
+/** The lock is ours: everything that was true when it was asked for is looked at once more. */
+export function granted(request: GateRequest, state: StateOf<"queued">, fence: number, around: Surroundings): Step {
+  return go(
+    request,
+    {
+      kind: "revalidating",
+      step: "recheck",
+      since: around.now,
+      tries: 0,
+      hold: { fence, since: around.now },
+      prepared: state.prepared,
+      backToPreparing: state.backToPreparing,
+    },
+    { kind: "recheck" },
+    around.now,
+    { audit: [audit("lock.granted", null, { fence, waitedMs: around.now - state.since })] },
+  );
+}
+
+export function limitsOf(request: GateRequest): Limits {
+  if (request.terms === null) throw new Error(`request ${request.id} has no terms in state ${request.state.kind}`);
+  return request.terms.limits;
+}
