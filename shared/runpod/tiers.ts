@@ -5,7 +5,13 @@
  * which one is read. Money: the H100 class and everything reviewed above the ceiling is refused here (issue 4), so that no
  * market price and no typing error can let one through later.
  */
+import * as z from "zod";
 import type { Tier } from "./candidates.ts";
+
+/** The raw form of a tier list, as a configuration holds it. Says nothing about its sense: see `validateTiers`. */
+export const tierListSchema = z.array(z.object({ name: z.string(), gpuIds: z.array(z.string()) }));
+
+export const cudaVersionListSchema = z.array(z.string());
 
 /**
  * Hopper and everything dearer that RunPod lists next to it. Matched as a word, so `NVIDIA H100 80GB HBM3`, `NVIDIA H100
