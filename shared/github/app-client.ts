@@ -134,7 +134,7 @@ const installationAnswer = z
     repository_selection: z.string(),
     permissions,
     events: z.array(z.string()),
-    suspended_at: z.unknown(),
+    suspended_at: z.unknown().optional(),
   })
   .transform((installation): Installation => ({
     id: installation.id,

@@ -39,7 +39,7 @@ export function parseInstant(value: unknown): Millis | null {
 }
 
 /** An instant that never fails to parse: null when GitHub sent none or one that cannot be read. */
-export const instant = z.unknown().transform(parseInstant);
+export const instant = z.unknown().optional().transform(parseInstant);
 
 export const actor = z.object({ id: githubId, login: z.string().min(1) }).transform((user): Actor => ({
   id: user.id,
