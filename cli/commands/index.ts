@@ -1,6 +1,19 @@
 /** The commands of `gpu-gate`, in the order the help lists them. One line each; each command is a file of its own. */
 import type { Command } from "../command.ts";
+import { classifyCommand } from "./classify.ts";
+import { configCommand } from "./config.ts";
+import { archiveCommand } from "./archive.ts";
 import { evidenceCommand } from "./evidence.ts";
+import { explainCommand } from "./explain.ts";
+import { lintCommand } from "./lint.ts";
 import { partitionCommand } from "./partition.ts";
 
-export const commands: readonly Command[] = [partitionCommand, evidenceCommand];
+export const commands: readonly Command[] = [
+  classifyCommand,
+  explainCommand,
+  configCommand,
+  archiveCommand,
+  partitionCommand,
+  evidenceCommand,
+  lintCommand,
+];

@@ -87,29 +87,29 @@ const MODE_LINK = "120000";
 const MODE_SUBMODULE = "160000";
 const MODE_ABSENT = "000000";
 
-/** One entry of `git diff --raw`: modes and blob ids of both sides. */
+/**
+ * One entry of `git diff --raw --no-renames`: the modes of both sides. Without rename detection a moved file is two
+ * entries, one for each name, whatever git's limits and settings for renames are.
+ */
 export interface RawEntry {
   readonly oldMode: string;
   readonly newMode: string;
-  readonly oldBlob: string;
-  readonly newBlob: string;
-  /** `A`, `M`, `R`, ...; a similarity number behind it is ignored. */
+  /** `A`, `D`, `M` or `T`. */
   readonly status: string;
   readonly path: string;
-  readonly previousPath: string | null;
 }
 
-const RAW_STATUS: ReadonlySet<string> = new Set(["A", "C", "D", "M", "R", "T"]);
+const RAW_STATUS: ReadonlySet<string> = new Set(["A", "D", "M", "T"]);
 
 export function fromRawEntry(entry: RawEntry): ChangedFile {
-  return { path: entry.path, previousPath: entry.previousPath, special: specialOfRaw(entry) };
+  return { path: entry.path, previousPath: null, special: specialOfRaw(entry) };
 }
 
 function specialOfRaw(entry: RawEntry): SpecialEntry | null {
   const { oldMode, newMode } = entry;
   if (oldMode === MODE_SUBMODULE || newMode === MODE_SUBMODULE) return "submodule";
   if (oldMode === MODE_LINK || newMode === MODE_LINK) return "symlink";
-  if (!RAW_STATUS.has(entry.status.slice(0, 1))) return "unknown-status";
+  if (!RAW_STATUS.has(entry.status)) return "unknown-status";
   const bothSides = oldMode !== MODE_ABSENT && newMode !== MODE_ABSENT;
   if (bothSides && oldMode !== newMode) return "mode-only";
   return null;

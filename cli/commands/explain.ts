@@ -1,0 +1,49 @@
+/** `gpu-gate explain PATH...`: which entry of the configuration decides for each path. */
+import { parseArgs } from "node:util";
+import { explainPaths, type PathExplanation } from "../../shared/policy/explain.ts";
+import { pathsFromText } from "../../shared/policy/paths.ts";
+import { EXIT_NO, EXIT_OK, UsageError, type Command } from "../command.ts";
+import { configFromFile } from "../repository-config.ts";
+
+const usage = `
+gpu-gate explain [--config FILE] [--json] PATH...
+
+Says for each path whether it is documentation, CI or code, by which entry of the configuration, and which lanes a pull
+request would ask for that changes nothing else.
+
+  --config FILE   default .github/gpu-gate.yml
+  --json          the same as JSON
+`;
+
+export const explainCommand: Command = {
+  name: "explain",
+  summary: "Say which rule decides for a path",
+  usage,
+  run: async (args, io) => {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      options: { config: { type: "string" }, json: { type: "boolean", default: false } },
+      allowPositionals: true,
+    });
+    if (positionals.length === 0) throw new UsageError("no path was given.");
+    const config = await configFromFile(io, values.config);
+    if (!config.ok) {
+      for (const problem of config.error) io.stderr(`gpu-gate explain: ${problem}\n`);
+      return EXIT_NO;
+    }
+    const explained = explainPaths(config.value, pathsFromText(positionals));
+    io.stdout(values.json ? `${JSON.stringify(explained, null, 2)}\n` : explained.map(paragraph).join("\n"));
+    return EXIT_OK;
+  },
+};
+
+function paragraph(explained: PathExplanation): string {
+  const lines = [
+    `${JSON.stringify(explained.path).slice(1, -1)}: ${explained.kind}`,
+    `  ${explained.because}`,
+    ...explained.steers.map(({ lane, entry }) => `  steers the lane ${lane} (\`${entry}\`)`),
+    ...explained.neverAsksFor.map(({ lane, entry }) => `  never asks for the lane ${lane} (\`${entry}\`)`),
+    `  alone it is ${explained.alone} and asks for: ${explained.lanes.join(", ") || "nothing"}`,
+  ];
+  return `${lines.join("\n")}\n`;
+}
