@@ -103,14 +103,16 @@ export async function exchange(
     }
   }
 
+  // The whole call, a second exchange and signing included, stays bounded even if `send` should hang.
+  const overall = timeoutSignal(timeoutMs * 2 + 1_000, call.signal);
   try {
-    // The whole call, a second exchange and signing included, stays bounded even if `send` should hang.
-    const overall = timeoutSignal(timeoutMs * 2 + 1_000, call.signal);
     await untilAborted(send(watchedFetch, overall), overall);
   } catch (error) {
-    // Octokit throws for every status from 300 on; the exchange has been read already. Without one, nothing was sent.
-    if (last === null)
+    // Octokit throws for every status from 300 on; that exchange has been read already.
+    if (overall.aborted) return last ?? err({ reason: "transport", timeout: timedOut(overall) });
+    if (last === null) {
       return err({ reason: "unauthorized", message: `the request could not be signed (${nameOf(error)})` });
+    }
   }
   return last ?? err({ reason: "transport", timeout: false });
 }

@@ -39,6 +39,10 @@ export interface ChangedFile {
   readonly previousFilename: string | null;
   readonly status: string;
   readonly sha: string | null;
+  /** Changed lines. 0 with the status `modified` is a change of mode. */
+  readonly changes: number;
+  /** The beginning of the patch, enough to tell a submodule or a link; absent for binary and for large files. */
+  readonly patch: string | null;
 }
 
 export interface ChangedFiles {
@@ -124,13 +128,25 @@ const pullAnswer = pullFields
   .extend({ changed_files: z.int().nonnegative() })
   .transform((pull): Pull => ({ ...summaryOf(pull), changedFiles: pull.changed_files }));
 
+/** A submodule's or a link's patch is a few lines; nothing more of a patch is ever looked at. */
+const PATCH_KEPT = 600;
+
 const fileAnswer = z
-  .object({ filename: z.string().min(1), previous_filename: optionalText, status: z.string(), sha: optionalText })
+  .object({
+    filename: z.string().min(1),
+    previous_filename: optionalText,
+    status: z.string(),
+    sha: optionalText,
+    changes: z.number(),
+    patch: optionalText,
+  })
   .transform((file): ChangedFile => ({
     filename: file.filename,
     previousFilename: file.previous_filename,
     status: file.status,
     sha: file.sha,
+    changes: file.changes,
+    patch: file.patch === null ? null : file.patch.slice(0, PATCH_KEPT),
   }));
 
 const comparisonAnswer = z

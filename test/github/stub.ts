@@ -35,16 +35,18 @@ export interface Stub {
   calls(route: string): Seen[];
 }
 
-export function json(body: unknown, init: ResponseInit = {}): Response {
-  return new Response(JSON.stringify(body), {
-    ...init,
-    headers: { "content-type": "application/json", ...init.headers },
-  });
+export interface AnswerInit {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export function json(body: unknown, init: AnswerInit = {}): Response {
+  return rawJson(JSON.stringify(body), init);
 }
 
 /** For bodies whose numbers must not pass through JavaScript. */
-export function rawJson(text: string, init: ResponseInit = {}): Response {
-  return new Response(text, { ...init, headers: { "content-type": "application/json", ...init.headers } });
+export function rawJson(text: string, { status = 200, headers = {} }: AnswerInit = {}): Response {
+  return new Response(text, { status, headers: { "content-type": "application/json", ...headers } });
 }
 
 export function tokenAnswer(token = TOKEN, expiresAt: Millis = T0 + 3_600_000): Response {
