@@ -117,7 +117,7 @@ function title(ended: Verdict, request: GateRequest): string {
     case "reused":
       return "Passed earlier for the identical tree: reused";
     case "not-required":
-      return ended.reason === "shadow" ? "Shadow mode: nothing was rented" : "No GPU run is needed";
+      return ended.reason === "shadow-mode" ? "Shadow mode: nothing was rented" : "No GPU run is needed";
     case "failed":
       return "GPU tests failed";
     case "infrastructure":

@@ -2,6 +2,7 @@
  * Judgements over what was read: is the pull request still the one admitted, is the pod still a pod, did the job prove
  * anything. Pure, small, and shared by the states.
  */
+import type { CodesOf } from "../audit/reasons.ts";
 import type { Millis } from "../ports.ts";
 import type { Admission, Attempt, GateRequest, Proof, Terms } from "./model.ts";
 import type { ExecuteFacts, JobFacts, PodFacts, PullFacts, Seen } from "./tasks.ts";
@@ -23,10 +24,13 @@ export function followsPull(request: GateRequest): number | undefined {
   return request.kind === "pull-request" || request.kind === "recovery" ? (request.prNumber ?? undefined) : undefined;
 }
 
+/** Why one pod was given back: the code of the attempt, not yet the request's verdict. */
+export type Rejection = CodesOf<"attempt">;
+
 export type PodJudgement =
   | { readonly kind: "alive" }
   | { readonly kind: "starting" }
-  | { readonly kind: "rejected"; readonly reason: string; readonly detail: string };
+  | { readonly kind: "rejected"; readonly reason: Rejection; readonly detail: string };
 
 /**
  * The assigned GPU as RunPod named it. v2 may merely echo the request, so this is the first of two looks; the pod's own
@@ -35,21 +39,21 @@ export type PodJudgement =
 export function judgeAssignment(pod: PodFacts, attempt: Attempt, ceilingPrice: number): PodJudgement {
   const accepted = attempt.candidate?.acceptedIds ?? [];
   if (pod.gpuId === null || pod.gpuId === "") {
-    return { kind: "rejected", reason: "wrong-gpu", detail: "RunPod did not say which GPU it assigned." };
+    return { kind: "rejected", reason: "attempt-wrong-gpu", detail: "RunPod did not say which GPU it assigned." };
   }
   if (!accepted.includes(pod.gpuId)) {
-    return { kind: "rejected", reason: "wrong-gpu", detail: `RunPod assigned ${pod.gpuId}, which was not asked for.` };
+    return { kind: "rejected", reason: "attempt-wrong-gpu", detail: `RunPod assigned ${pod.gpuId}, which was not asked for.` };
   }
   if (pod.gpuCount !== null && pod.gpuCount !== 1) {
-    return { kind: "rejected", reason: "wrong-gpu", detail: `RunPod assigned ${pod.gpuCount} GPUs instead of one.` };
+    return { kind: "rejected", reason: "attempt-wrong-gpu", detail: `RunPod assigned ${pod.gpuCount} GPUs instead of one.` };
   }
   if (pod.cloud !== null && pod.cloud !== "SECURE") {
-    return { kind: "rejected", reason: "wrong-gpu", detail: `RunPod placed the pod in its ${pod.cloud} cloud.` };
+    return { kind: "rejected", reason: "attempt-wrong-gpu", detail: `RunPod placed the pod in its ${pod.cloud} cloud.` };
   }
   if (pod.pricePerHour !== null && pod.pricePerHour > ceilingPrice + 1e-9) {
     return {
       kind: "rejected",
-      reason: "price-above-ceiling",
+      reason: "attempt-wrong-gpu",
       detail: `RunPod asks USD ${pod.pricePerHour}/h, above the ceiling of USD ${ceilingPrice}/h.`,
     };
   }
@@ -137,20 +141,20 @@ export function judgeJob(job: JobFacts, attempt: Attempt, terms: Terms, admissio
   if (!testsEntered(job, terms)) {
     return verdict(
       "infrastructure",
-      "no-tests-started",
+      "no-evidence",
       `The GPU job ended (${job.conclusion ?? "no conclusion"}) before its test step began.`,
     );
   }
   if (job.conclusion !== "success") {
     return verdict(
       "infrastructure",
-      "job-broken",
+      "no-evidence",
       `The GPU job ended as ${job.conclusion ?? "nothing"} although no test step failed.`,
     );
   }
   const missing = missingEvidence(job, attempt, terms, declared);
   if (missing !== null) return verdict("infrastructure", "no-evidence", missing);
-  return verdict("passed", "passed", `${job.evidence?.tests ?? 0} GPU tests passed.`);
+  return verdict("passed", "tests-passed", `${job.evidence?.tests ?? 0} GPU tests passed.`);
 }
 
 function missingEvidence(
@@ -180,4 +184,11 @@ function missingEvidence(
 /** A run whose end we did not cause. */
 export function runEnded(facts: ExecuteFacts): boolean {
   return facts.runStatus === "completed";
+}
+
+/** Which of the "no GPU needed" reasons the classifier's answer is. */
+export function notRequiredReason(admission: Admission): CodesOf<"not-required"> {
+  if (admission.classification === "docs-only") return "docs-only";
+  if (admission.classification === "ci-only") return "hosted-only";
+  return "policy-not-required";
 }

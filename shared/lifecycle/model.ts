@@ -58,7 +58,7 @@ export const termsSchema = z.object({
   workflows: z.object({ trigger: z.string().nullable(), prepare: z.string(), execute: z.string() }),
   preGate: z.array(z.string()),
   testedRevision: z.enum(["merge", "head"]),
-  runner: z.object({ scope: z.enum(["repository", "organization"]), groupId: z.number().int() }),
+  runner: z.object({ scope: z.enum(["repository", "organization"]), groupId: z.string() }),
   evidence: z.object({
     jobName: z.string(),
     testSteps: z.array(z.string()),

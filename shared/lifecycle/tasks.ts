@@ -7,6 +7,7 @@
  * core answers with a look-up.
  */
 import * as z from "zod";
+import type { CodesOf } from "../audit/reasons.ts";
 import type { Millis } from "../ports.ts";
 import { candidateSchema, runRefSchema, type Admission, type Plan, type Terms } from "./model.ts";
 import type { Actor } from "./signal.ts";
@@ -188,7 +189,7 @@ export interface Observation {
 
 export type AuthorizeOutcome =
   | { readonly kind: "unknown"; readonly why: string; readonly retryAt: Millis | null }
-  | { readonly kind: "refused"; readonly reason: string; readonly detail: string; readonly terms: Terms | null }
+  | { readonly kind: "refused"; readonly reason: CodesOf<"refused">; readonly detail: string; readonly terms: Terms | null }
   | { readonly kind: "closed"; readonly terms: Terms | null }
   | { readonly kind: "moved"; readonly headSha: string; readonly terms: Terms | null }
   | { readonly kind: "admitted"; readonly terms: Terms; readonly admission: Admission };
@@ -200,7 +201,7 @@ export type RecheckOutcome =
 
 export type PlanOutcome =
   | { readonly kind: "planned"; readonly plan: Plan }
-  | { readonly kind: "refused"; readonly reason: string; readonly detail: string }
+  | { readonly kind: "refused"; readonly reason: CodesOf<"infrastructure">; readonly detail: string }
   | { readonly kind: "unknown"; readonly why: string; readonly retryAt: Millis | null };
 
 export type DispatchOutcome =
@@ -249,7 +250,7 @@ export type CreateOutcome =
       readonly elapsedMs: Millis;
     }
   | { readonly kind: "skip"; readonly why: "invalid" | "pool"; readonly detail: string; readonly elapsedMs: Millis }
-  | { readonly kind: "stop"; readonly reason: string; readonly detail: string; readonly elapsedMs: Millis }
+  | { readonly kind: "stop"; readonly reason: CodesOf<"infrastructure">; readonly detail: string; readonly elapsedMs: Millis }
   /** The pull request moved or closed: no create was sent. */
   | { readonly kind: "obsolete"; readonly which: "closed" | "head-moved" }
   /** The runner's single-use configuration lived in memory only and is gone: no create was sent. */

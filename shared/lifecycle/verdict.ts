@@ -5,6 +5,7 @@
  * control plane that used them would let an untested pull request merge.
  */
 import * as z from "zod";
+import type { CodesOf } from "../audit/reasons.ts";
 
 export const verdictKinds = [
   "passed",
@@ -51,6 +52,7 @@ export const verdictSchema = z.object({
 
 export type Verdict = z.infer<typeof verdictSchema>;
 
-export function verdict(kind: VerdictKind, reason: string, detail: string): Verdict {
+/** A verdict with its reason; a code of another class, or one that is not in the list, does not compile. */
+export function verdict<K extends VerdictKind>(kind: K, reason: CodesOf<K>, detail: string): Verdict {
   return { kind, reason, detail };
 }

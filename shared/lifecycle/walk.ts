@@ -9,6 +9,7 @@
  *  - a second transient failure at one candidate moves on to the next one;
  *  - 400 without capacity words: the next candidate; if every candidate says so the request itself is wrong.
  */
+import type { CodesOf } from "../audit/reasons.ts";
 import type { Millis } from "../ports.ts";
 import type { Candidate, Walk } from "./model.ts";
 
@@ -22,7 +23,7 @@ export type CreateAnswer =
   /** 400 without capacity words, or 403 for this pool. */
   | { readonly kind: "skip"; readonly why: "invalid" | "pool" }
   /** 422, 402, 401, image refused: no other candidate would help. */
-  | { readonly kind: "stop"; readonly reason: string };
+  | { readonly kind: "stop"; readonly reason: CodesOf<"infrastructure"> };
 
 export type WalkAction =
   /** Send a create for `candidate`, within `timeoutMs`. `attempt`: keep the same pod name, or begin a new attempt. */
@@ -36,7 +37,7 @@ export type WalkAction =
   | { readonly kind: "look-up" }
   | { readonly kind: "bought" }
   | { readonly kind: "exhausted"; readonly reason: "capacity" | "request-invalid" | "walk-deadline" }
-  | { readonly kind: "stop"; readonly reason: string };
+  | { readonly kind: "stop"; readonly reason: CodesOf<"infrastructure"> };
 
 export interface WalkRules {
   readonly clockMs: Millis;

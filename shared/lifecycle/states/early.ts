@@ -2,7 +2,7 @@
  * The states before money: received, authorizing, waiting, preparing, queued. Nothing here can own a pod.
  */
 import { unreachable } from "../../result.ts";
-import { followsPull, obsolete } from "../judge.ts";
+import { followsPull, notRequiredReason, obsolete } from "../judge.ts";
 import type { GateRequest, Limits, StateOf, Terms } from "../model.ts";
 import { audit, backoff, conclude, go, ignore, type Step, type Surroundings } from "../step.ts";
 import type { AuthorizeOutcome, Done, Observation, Want } from "../tasks.ts";
@@ -47,11 +47,11 @@ export function authorizing(request: GateRequest, state: StateOf<"authorizing">,
   const admission = outcome.admission;
   const admitted: GateRequest = { ...request, terms, admission };
   if (!admission.gpuRequired) {
-    return conclude(admitted, verdict("not-required", admission.classification, admission.reason), around.now);
+    return conclude(admitted, verdict("not-required", notRequiredReason(admission), admission.reason), around.now);
   }
   if (terms.shadow) {
     const detail = `Shadow mode: a GPU run would have been started (${admission.reason}).`;
-    return conclude(admitted, verdict("not-required", "shadow", detail), around.now);
+    return conclude(admitted, verdict("not-required", "shadow-mode", detail), around.now);
   }
   if (admission.draft) return waitForReady(admitted, around);
   if (terms.start !== "auto" && request.approvedBy === null) {
@@ -183,7 +183,7 @@ export function prepare(
 export function preparing(request: GateRequest, state: StateOf<"preparing">, done: Done, around: Surroundings): Step {
   const limits = limitsOf(request);
   if (around.now - state.since >= limits.preparation && done.task !== "observe") {
-    return endPreparing(request, state, verdict("deadline", "preparation-deadline", late(limits)), around);
+    return endPreparing(request, state, verdict("deadline", "preparation-timeout", late(limits)), around);
   }
   switch (state.step) {
     case "dispatch": {
@@ -282,7 +282,7 @@ function watchedPrepare(
   const gate = seen.preGate;
   if (gate?.known === true && gate.value.kind === "failed") {
     const detail = `Checks that must be green before money is spent are not: ${gate.value.names.join(", ")}.`;
-    return endPreparing(request, state, verdict("failed", "pre-gate", detail), around);
+    return endPreparing(request, state, verdict("failed", "pre-gate-failed", detail), around);
   }
   const gateGreen = gate === undefined || (gate.known && gate.value.kind === "ready");
   if (ready && gateGreen && prepare?.known === true && prepare.value !== "gone" && state.run !== null) {
@@ -290,7 +290,7 @@ function watchedPrepare(
     return prepareDone({ ...request, prepared }, state, around);
   }
   if (around.now - state.since >= limits.preparation) {
-    return endPreparing(request, state, verdict("deadline", "preparation-deadline", late(limits)), around);
+    return endPreparing(request, state, verdict("deadline", "preparation-timeout", late(limits)), around);
   }
   const next = Math.min(around.now + limits.preparePoll, state.since + limits.preparation);
   return go(request, { ...state, vanished }, observePrepare(request, state), next);

@@ -5,6 +5,7 @@
  * Order of one look: is the pull request still the one admitted, has the job ended, does a stranger have the runner, does
  * the pod live, is a deadline over.
  */
+import type { CodesOf } from "../../audit/reasons.ts";
 import type { Millis } from "../../ports.ts";
 import { followsPull, judgeJob, obsolete, paidStart, podDead, rememberPod, strangerHasIt, testsEntered } from "../judge.ts";
 import type { Attempt, GateRequest, Resume, StateOf } from "../model.ts";
@@ -92,7 +93,7 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
   if (gone !== null) return end(request, state, gone, around);
 
   if (run === "gone" && state.runMissing >= 2) {
-    return end(request, state, verdict("infrastructure", "run-gone", "The GPU run is gone from GitHub."), around);
+    return end(request, state, verdict("infrastructure", "workflow-unavailable", "The GPU run is gone from GitHub."), around);
   }
   if (job !== null && job.status === "completed") {
     const ended = judgeJob(job, attempt, terms, admission);
@@ -109,7 +110,7 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
     const ended =
       run.runConclusion === "cancelled"
         ? verdict("cancelled", "cancelled-by-user", "The GPU run was cancelled on GitHub.")
-        : verdict("infrastructure", "no-tests-started", "The GPU run ended without running its job.");
+        : verdict("infrastructure", "no-evidence", "The GPU run ended without running its job.");
     return end(request, state, ended, around);
   }
   if (job !== null && strangerHasIt(job, attempt)) return stranger(request, state, around);
@@ -186,7 +187,13 @@ function end(request: GateRequest, state: Executing, ended: Verdict, around: Sur
 }
 
 /** The pod goes now; what its job said is read after the proof. */
-function giveUp(request: GateRequest, state: Executing, reason: string, detail: string, around: Surroundings): Step {
+function giveUp(
+  request: GateRequest,
+  state: Executing,
+  reason: CodesOf<"infrastructure">,
+  detail: string,
+  around: Surroundings,
+): Step {
   const what = { hold: state.hold, attempt: state.attempt, prepareRun: null, resume: resumeOf(state) };
   return startCleaning(request, what, verdict("infrastructure", reason, detail), around, false);
 }
@@ -197,10 +204,10 @@ function stranger(request: GateRequest, state: Executing, around: Surroundings):
 
 function idleRunner(request: GateRequest, state: Executing, around: Surroundings): Step {
   const allowed = request.terms?.runnerIdleRetries ?? 0;
-  const ended = verdict("infrastructure", "runner-idle", "The runner was online but GitHub gave it no job.");
+  const ended = verdict("infrastructure", "idle-runner", "The runner was online but GitHub gave it no job.");
   if (request.counts.idleRetries >= allowed) return end(request, state, ended, around);
   const counted = { ...request, counts: { ...request.counts, idleRetries: request.counts.idleRetries + 1 } };
-  return giveUp(counted, state, "runner-idle", ended.detail, around);
+  return giveUp(counted, state, "idle-runner", ended.detail, around);
 }
 
 function resumeOf(state: Executing): Resume {

@@ -5,8 +5,9 @@
  * decided between them. An attempt is complete before money is asked for: money reserved, runner minted, run dispatched.
  */
 import { unreachable } from "../../result.ts";
+import { podName } from "../../runpod/tags.ts";
 import type { Millis } from "../../ports.ts";
-import { followsPull, judgeAssignment, judgeProof, obsolete, podDead, rememberPod, strangerHasIt } from "../judge.ts";
+import { followsPull, judgeAssignment, judgeProof, obsolete, podDead, rememberPod, strangerHasIt, type Rejection } from "../judge.ts";
 import type { Afterwards, Attempt, GateRequest, Plan, StateOf, Walk } from "../model.ts";
 import { audit, backoff, conclude, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { CreateOutcome, Done, Observation, PodFacts, Task, Want } from "../tasks.ts";
@@ -58,27 +59,27 @@ export function nextAttempt(
     state: provisioningState(paid, plan, moved, around.now, null),
     tried: moved.tried,
   };
-  const end = (kind: Verdict["kind"], reason: string, detail: string) =>
-    conclude(held, verdict(kind, reason, detail), around.now, extras);
+  const end = (why: Verdict, more: string) =>
+    conclude(held, { ...why, detail: `${why.detail} ${more}` }, around.now, extras);
 
   if (request.stop !== null) return conclude(held, request.stop, around.now, extras);
   if (request.counts.pods >= terms.maxAttempts) {
-    return end("infrastructure", because.reason, `${because.detail} ${request.counts.pods} pods were tried.`);
+    return end(because, `${request.counts.pods} pods were tried.`);
   }
   if (terms.maxStartupFailures > 0 && request.counts.startupFailures >= terms.maxStartupFailures) {
-    const detail = `${request.counts.startupFailures} pods in a row never registered their runner. ${because.detail}`;
-    return end("infrastructure", "startup", detail);
+    const startup = verdict("infrastructure", "startup", because.detail);
+    return end(startup, `${request.counts.startupFailures} pods in a row never registered their runner.`);
   }
   const action = nextRequest(moved, plan.candidates, rulesOf(request), how.pauseMs, "new");
   if (action.kind === "exhausted") {
     // Pods were bought and none was good: that is not "no capacity".
     if (request.counts.pods > 0 && action.reason === "capacity") {
-      return end("infrastructure", because.reason, `${because.detail} No candidate is left.`);
+      return end(because, "No candidate is left.");
     }
     return endExhausted(held, action.reason, around, extras);
   }
   if (request.counts.attempts >= terms.maxAttempts * ATTEMPTS_PER_POD) {
-    return end("infrastructure", because.reason, `${because.detail} ${request.counts.attempts} attempts were made.`);
+    return end(because, `${request.counts.attempts} attempts were made.`);
   }
   if (how.pauseMs > 0) {
     const state: Provisioning = { ...provisioningState(paid, plan, moved, around.now, null), step: "pause" };
@@ -101,7 +102,7 @@ function beginAttempt(
   const attempt: Attempt = {
     id,
     number,
-    podName: `gpu-gate-${around.deployment}-${id}`,
+    podName: podName({ deployment: around.deployment, attemptId: id }),
     label: `gpu-gate-${around.nonce}`,
     reservedMicros: Math.ceil((plan.ceilingPrice * 1_000_000 * reservedMs) / 3_600_000),
     runner: null,
@@ -545,13 +546,13 @@ function starting(request: GateRequest, state: Provisioning, before: Attempt, do
 
   const gone = obsolete(request, seen.pull);
   if (gone !== null) return give(request, state, attempt, { kind: "conclude", verdict: gone }, around);
-  if (dead !== null) return reject(request, state, attempt, "startup", dead, around);
+  if (dead !== null) return reject(request, state, attempt, "attempt-pod-died", dead, around);
   const age = now - (attempt.createSentAt ?? state.stepSince);
   if (sighting !== null && sighting.pod === null && sighting.getGone && age >= limits.newbornGrace) {
-    return reject(request, state, attempt, "startup", "RunPod no longer knows the pod.", around);
+    return reject(request, state, attempt, "attempt-pod-died", "RunPod no longer knows the pod.", around);
   }
   if (attempt.exit !== null) {
-    return reject(request, state, attempt, "startup", `The start script ended with ${attempt.exit.code ?? "?"}.`, around);
+    return reject(request, state, attempt, "attempt-proof-refused", `The start script ended with ${attempt.exit.code ?? "?"}.`, around);
   }
   if (facts !== null) {
     const judged = judgeAssignment(facts, attempt, state.plan.ceilingPrice);
@@ -560,25 +561,25 @@ function starting(request: GateRequest, state: Provisioning, before: Attempt, do
   const proof = attempt.proof;
   if (proof !== null) {
     const misfit = judgeProof(proof, attempt);
-    if (misfit !== null) return reject(request, state, attempt, "wrong-gpu", misfit, around);
+    if (misfit !== null) return reject(request, state, attempt, "attempt-wrong-gpu", misfit, around);
     const job = seen.job?.known === true && seen.job.value !== "gone" ? seen.job.value.job : null;
     const runner = seen.runner?.known === true ? seen.runner.value : null;
     // Registered: the registry shows it, or our job already runs (or ran) on it.
     const onJob = job !== null && job.runnerId !== null && job.runnerId === attempt.runner?.id;
     const online = onJob || (runner !== null && runner !== "gone" && runner.online);
     if (job !== null && strangerHasIt(job, attempt)) {
-      return reject(request, state, attempt, "strangers-job", "Another runner took this request's job.", around);
+      return reject(request, state, attempt, "attempt-idle", "Another runner took this request's job.", around);
     }
     if (online && facts !== null) {
       return startExecuting(request, state, { ...attempt, onlineAt: now }, around);
     }
   }
   if (!(attempt.pod?.machineSeen ?? false) && age >= limits.machineAssigned) {
-    return reject(request, state, attempt, "no-machine", "RunPod assigned no machine in time.", around);
+    return reject(request, state, attempt, "attempt-no-machine", "RunPod assigned no machine in time.", around);
   }
   if (age >= limits.startup) {
     const what = proof === null ? "its proof did not arrive" : "its runner did not come online";
-    return reject(request, state, attempt, "startup", `The pod was not ready in time: ${what}.`, around);
+    return reject(request, state, attempt, "attempt-no-registration", `The pod was not ready in time: ${what}.`, around);
   }
   const deadline = (attempt.createSentAt ?? state.stepSince) + limits.startup;
   const poll = proof === null ? limits.watchPoll : limits.testPoll;
@@ -595,7 +596,7 @@ function reject(
   request: GateRequest,
   state: Provisioning,
   attempt: Attempt,
-  reason: string,
+  reason: Rejection,
   detail: string,
   around: Surroundings,
   extras: Extras = {},
@@ -614,7 +615,7 @@ function reject(
     after,
     around,
     { ...extras, audit: [...(extras.audit ?? []), audit("pod.reject", reason, { attempt: attempt.id, why: detail })] },
-    verdict("infrastructure", reason, detail),
+    verdict("infrastructure", reason === "attempt-wrong-gpu" ? "bad-host" : "startup", detail),
   );
 }
 

@@ -3,6 +3,7 @@
  * the plan is made: live prices, contract, image digest.
  */
 import { unreachable } from "../../result.ts";
+import { notRequiredReason } from "../judge.ts";
 import type { GateRequest, StateOf } from "../model.ts";
 import { audit, backoff, conclude, go, ignore, type Step, type Surroundings } from "../step.ts";
 import type { Done } from "../tasks.ts";
@@ -28,7 +29,7 @@ function recheck(request: GateRequest, state: StateOf<"revalidating">, done: Don
   const outcome = done.outcome;
   switch (outcome.kind) {
     case "reuse":
-      return conclude(request, verdict("reused", "reused", outcome.detail), around.now);
+      return conclude(request, verdict("reused", "identical-tree", outcome.detail), around.now);
     case "stale-inputs": {
       const terms = request.terms;
       if (terms === null || state.backToPreparing >= 1) {
@@ -56,7 +57,7 @@ function recheck(request: GateRequest, state: StateOf<"revalidating">, done: Don
       const { admission, terms } = outcome;
       const checked: GateRequest = { ...request, admission, terms };
       if (!admission.gpuRequired) {
-        return conclude(checked, verdict("not-required", admission.classification, admission.reason), around.now);
+        return conclude(checked, verdict("not-required", notRequiredReason(admission), admission.reason), around.now);
       }
       return go(checked, { ...state, step: "plan", tries: 0 }, { kind: "plan" }, around.now, {
         audit: [audit("request.revalidated", null, { head: request.headSha, tested: admission.testedSha })],
@@ -88,7 +89,7 @@ function plan(request: GateRequest, state: StateOf<"revalidating">, done: Done, 
       const tries = state.tries + 1;
       if (tries >= PLAN_TRIES) {
         const detail = `RunPod's contract or prices could not be read, so nothing was bought: ${outcome.why}`;
-        return conclude(request, verdict("infrastructure", "contract-unreadable", detail), around.now);
+        return conclude(request, verdict("infrastructure", "contract-refused", detail), around.now);
       }
       return go(request, { ...state, tries }, { kind: "plan" }, backoff(tries, around.now, outcome.retryAt));
     }
