@@ -1,0 +1,53 @@
+/** What a rule of the workflow linter is, and what it finds. */
+import type { Position } from "./yaml.ts";
+import type { Repository } from "./workflow.ts";
+
+export interface Place extends Position {
+  readonly file: string;
+}
+
+export interface Finding extends Place {
+  readonly rule: string;
+  /** One sentence: what is wrong here. The fix is the rule's. */
+  readonly message: string;
+}
+
+export interface LintLane {
+  readonly name: string;
+  /** The exact label set; compared without case. */
+  readonly runsOn: readonly string[];
+  readonly checks: readonly string[];
+}
+
+/** The part of the repository's configuration that the linter reads. */
+export interface LintConfig {
+  /** Names that the branch rule requires, besides the gate's own check. */
+  readonly requiredChecks: readonly string[];
+  /** The check that the control plane publishes; no workflow job may carry its name. */
+  readonly gateCheck: string;
+  readonly defaultBranch: string;
+  readonly mergeQueue: boolean;
+  readonly lanes: readonly LintLane[];
+}
+
+export const DEFAULT_LINT_CONFIG: LintConfig = {
+  requiredChecks: [],
+  gateCheck: "CI GPU gate",
+  defaultBranch: "main",
+  mergeQueue: false,
+  lanes: [],
+};
+
+/** `found` is what a rule reports: the rule's id is added by the runner. */
+export type Report = (place: Place, message: string) => void;
+
+export interface Rule {
+  readonly id: string;
+  readonly title: string;
+  /** Why it matters, two or three sentences. */
+  readonly explanation: string;
+  /** The attack or the incident it stops. */
+  readonly example: string;
+  readonly fix: string;
+  readonly check: (repository: Repository, config: LintConfig, found: Report) => void;
+}

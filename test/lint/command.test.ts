@@ -1,0 +1,108 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Io } from "../../cli/command.ts";
+import { lintConfigFrom } from "../../cli/commands/lint.ts";
+import { main } from "../../cli/main.ts";
+import { configFrom } from "../../shared/config/load.ts";
+
+const CLEAN =
+  "on: push\npermissions: {}\njobs:\n  a:\n    runs-on: ubuntu-24.04\n    timeout-minutes: 5\n    steps: [{ run: echo }]\n";
+const DIRTY = CLEAN.replace("ubuntu-24.04", "ubuntu-latest");
+
+let folder = "";
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "gpu-gate-lint-"));
+});
+afterEach(async () => {
+  await rm(folder, { recursive: true });
+});
+
+async function put(path: string, text: string): Promise<void> {
+  await mkdir(dirname(join(folder, path)), { recursive: true });
+  await writeFile(join(folder, path), text);
+}
+
+async function lint(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  let out = "";
+  let err = "";
+  const io: Io = {
+    stdout: (text) => void (out += text),
+    stderr: (text) => void (err += text),
+    stdin: async () => new Uint8Array(),
+    env: {},
+    cwd: folder,
+    fetch: async () => {
+      throw new Error("the linter asks nobody");
+    },
+    now: () => 0,
+  };
+  const code = await main(["lint", ...args], io);
+  return { code, out, err };
+}
+
+describe("gpu-gate lint", () => {
+  it("reads .github/workflows by default, yml and yaml, and nothing else", async () => {
+    await put(".github/workflows/a.yml", CLEAN);
+    await put(".github/workflows/b.yaml", DIRTY);
+    await put(".github/workflows/notes.txt", DIRTY);
+    const { code, out } = await lint();
+    expect(code).toBe(1);
+    expect(out).toContain(".github/workflows/b.yaml:5:14: ");
+    expect(out).toContain("1 finding in 2 files.");
+  });
+
+  it("takes files and folders, and is content with clean ones", async () => {
+    await put("one.yml", CLEAN);
+    await put("more/two.yml", CLEAN);
+    expect(await lint("one.yml", "more")).toEqual({
+      code: 0,
+      out: "2 workflow files checked, nothing found.\n",
+      err: "",
+    });
+  });
+
+  it("takes the lanes from the repository's configuration, and another file when told to", async () => {
+    await put("w.yml", CLEAN.replace("ubuntu-24.04", "[self-hosted, gpu]"));
+    const lane = (labels: string): string =>
+      `version: 1\nlanes:\n  own:\n    own:\n      runs_on: [${labels}]\n      switch: OWN_ENABLED\n`;
+    await put(".github/gpu-gate.yml", lane("self-hosted, other"));
+    await put("else.yml", lane("self-hosted, gpu"));
+    expect((await lint("w.yml")).out).toContain("[unknown-lane]");
+    expect((await lint("w.yml", "--config", "else.yml")).out).not.toContain("[unknown-lane]");
+  });
+
+  it.each([
+    [["--format", "xml"], "'xml' is no format"],
+    [["missing.yml"], "'missing.yml' cannot be read: no such file or directory"],
+    [["empty"], "'empty' holds no workflow files"],
+    [["a.yml", "--config", "nowhere.yml"], "The configuration cannot be read"],
+    [["a.yml", "--config", "bad.yml"], "bad.yml:2:1: nonsense"],
+  ])("refuses a wrong call: %s", async (args, message) => {
+    await put("a.yml", CLEAN);
+    await put("bad.yml", "version: 1\nnonsense: true\n");
+    await mkdir(join(folder, "empty"));
+    const { code, out, err } = await lint(...args);
+    expect([code, out]).toEqual([2, ""]);
+    expect(err).toContain(message);
+  });
+
+  it("prints SARIF that is one JSON document, also when nothing is found", async () => {
+    await put("a.yml", CLEAN);
+    const { code, out } = await lint("a.yml", "--format", "sarif");
+    expect(code).toBe(0);
+    expect((JSON.parse(out) as { version: string }).version).toBe("2.1.0");
+  });
+});
+
+it("required are the checks that must report and those the gate waits for", () => {
+  const config = configFrom({
+    pre_gate: ["rustfmt"],
+    required_checks: [{ name: "unit", report: "must" }, { name: "docs" }],
+    check: { name: "GPU" },
+  });
+  const read = lintConfigFrom(config, "trunk");
+  expect(read.requiredChecks).toEqual(["unit", "rustfmt"]);
+  expect([read.gateCheck, read.defaultBranch]).toEqual(["GPU", "trunk"]);
+});
