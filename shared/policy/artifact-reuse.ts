@@ -1,0 +1,79 @@
+/**
+ * Finds an archive that an earlier trusted run already built, by the name that encodes its content key.
+ *
+ * A name proves nothing by itself: any job of the repository may upload an artifact under any name. So the producing run
+ * must be another run, of this very repository's own branch, of a trusted workflow file, started by an event whose
+ * workflow comes from the default branch. A `pull_request` run executes the pull request's own workflow file and never
+ * counts. Reuse only saves time: every doubt ends the search, and the archive is built fresh.
+ */
+import { err, ok, type Result } from "../result.ts";
+
+export interface ArtifactRow {
+  readonly id: string;
+  readonly name: string;
+  readonly expired: boolean;
+  /** Null when GitHub names no producing run. */
+  readonly runId: string | null;
+}
+
+export interface ProducerRun {
+  readonly id: string;
+  readonly workflowPath: string;
+  readonly event: string;
+  /** Null for a deleted fork. */
+  readonly headRepository: string | null;
+}
+
+export interface ArtifactTrust {
+  readonly repository: string;
+  readonly currentRunId: string;
+  readonly workflowPaths: ReadonlySet<string>;
+  readonly events: ReadonlySet<string>;
+}
+
+/** Events whose workflow file is always the default branch's, or that of a branch nobody but writers can push. */
+export const TRUSTED_PRODUCER_EVENTS: ReadonlySet<string> = new Set([
+  "workflow_run",
+  "workflow_dispatch",
+  "push",
+  "schedule",
+]);
+
+export interface FoundArtifact {
+  readonly artifactId: string;
+  readonly runId: string;
+}
+
+/** The search gave up: build fresh. `what` is for the log. */
+export interface SearchEnded {
+  readonly reason: "look-up-failed";
+  readonly what: string;
+}
+
+/**
+ * Searches one listing, newest first as GitHub gives it, for an artifact of exactly this name. `readRun` gives null for
+ * a run that could not be read; that ends the whole search, because the next best artifact may be the wrong one to trust.
+ */
+export async function findArtifact(
+  name: string,
+  listing: readonly ArtifactRow[],
+  trust: ArtifactTrust,
+  readRun: (runId: string) => Promise<ProducerRun | null>,
+): Promise<Result<FoundArtifact | null, SearchEnded>> {
+  for (const artifact of listing) {
+    if (artifact.name !== name || artifact.expired || artifact.runId === null) continue;
+    const run = await readRun(artifact.runId);
+    if (run === null) return err({ reason: "look-up-failed", what: `run ${artifact.runId} could not be read` });
+    if (isTrustedProducer(run, trust)) return ok({ artifactId: artifact.id, runId: artifact.runId });
+  }
+  return ok(null);
+}
+
+export function isTrustedProducer(run: ProducerRun, trust: ArtifactTrust): boolean {
+  return (
+    run.id !== trust.currentRunId &&
+    run.headRepository === trust.repository &&
+    trust.workflowPaths.has(run.workflowPath) &&
+    trust.events.has(run.event)
+  );
+}
