@@ -77,7 +77,7 @@ fact GPU_GATE_REPOSITORY_ID '[0-9]+'
 fact GPU_GATE_ATTEMPT '[A-Za-z0-9._~:-]+'
 fact GPU_GATE_RUN_ID '[0-9]+'
 fact GPU_GATE_RUN_ATTEMPT '[0-9]+'
-fact GPU_GATE_WORKFLOW_REF '[^[:space:]]+'
+fact GPU_GATE_WORKFLOW_REF '.*[^[:space:]].*'
 fact GPU_GATE_EXPECTED_GPU_NAMES '.*[^[:space:]].*'
 fact GPU_GATE_MIN_VRAM_MB '[0-9]{1,7}'
 fact GPU_GATE_MIN_DRIVER_CUDA '[0-9]{1,4}\.[0-9]{1,4}'
@@ -188,8 +188,8 @@ say "the gate has taken the proof"
 # --- 6. The runner, as the owner of its files, with nothing in its environment but this -----------------------------
 owner=$(stat -c %u ./run.sh) become=() user_home=${HOME:-$PWD}
 if ((EUID == 0)) && [ "$owner" != 0 ]; then
-  become=(setpriv "--reuid=$owner" "--regid=$(stat -c %g ./run.sh)" --init-groups)
   user_home=$(getent passwd "$owner" | cut -d: -f6)
+  become=(setpriv "--reuid=$owner" "--regid=$(stat -c %g ./run.sh)" "$([ -n "$user_home" ] && echo --init-groups || echo --clear-groups)")
 fi
 runner_env=("HOME=${user_home:-$PWD}" "ACTIONS_RUNNER_HOOK_JOB_STARTED=$hook")
 if [ "$owner" = 0 ]; then runner_env+=(RUNNER_ALLOW_RUNASROOT=1); fi

@@ -31,7 +31,7 @@ const pathId: Json = { name: "id", in: "path", required: true, schema: { type: "
 const createRequest: Json = (() => {
   const { $schema: _dialect, ...schema } = z.toJSONSchema(createPodSchema, { io: "input" });
   // The same condition the route enforces: an image, unless a template brings one.
-  return { ...schema, if: { not: { required: ["templateId"] } }, then: { required: ["image"] } };
+  return { ...schema, anyOf: [{ required: ["image"] }, { required: ["templateId"] }] };
 })();
 
 const pod = closed(

@@ -40,13 +40,13 @@ export const adapter: CorpusAdapter = {
   run(testCase) {
     const input = caseSchema.parse(testCase);
     const expected = comparable(input.expected);
-    const actual = comparable(answer(input));
+    const actual = comparable(decide(input));
     const keys = [...new Set([...Object.keys(expected), ...Object.keys(actual)])];
     return { pass: keys.every((key) => expected[key] === actual[key]), expected, actual };
   },
 };
 
-function answer(input: z.infer<typeof caseSchema>): Record<string, unknown> {
+function decide(input: z.infer<typeof caseSchema>): Record<string, unknown> {
   const driver = readDriverCuda(input.nvidiaSmi);
   if (!driver.ok) return { error: driver.error.reason };
   const choice = chooseRuntime(driver.value, version(input.minimum), version(input.full));
