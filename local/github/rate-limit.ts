@@ -1,0 +1,96 @@
+/**
+ * The primary rate limit: one bucket per installation (and one for the App itself), an hour long, told on every answer.
+ *
+ * `exhaust` empties the buckets on order, in GitHub's two forms: a primary limit (remaining 0, wait for the reset) and a
+ * secondary one (a message, and `retry-after`).
+ */
+
+import type { Clock, Millis } from "../../shared/ports.ts";
+import { Refusal } from "./http.ts";
+
+const hour = 3_600_000;
+
+export interface Exhaustion {
+  readonly kind: "primary" | "secondary";
+  readonly status: 403 | 429;
+  readonly forMs: number;
+}
+
+interface Bucket {
+  used: number;
+  resetAt: Millis;
+}
+
+export class RateLimit {
+  readonly #clock: Clock;
+  readonly #buckets = new Map<string, Bucket>();
+  #exhaustion: (Exhaustion & { readonly until: Millis }) | null = null;
+  limit = 5000;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  exhaust(exhaustion: Exhaustion): void {
+    this.#exhaustion = { ...exhaustion, until: this.#clock.now() + exhaustion.forMs };
+  }
+
+  restore(): void {
+    this.#exhaustion = null;
+    this.#buckets.clear();
+  }
+
+  /** Throws GitHub's refusal when this caller has to wait. */
+  check(key: string): void {
+    const now = this.#clock.now();
+    const ordered = this.#exhaustion;
+    if (ordered !== null && ordered.until > now) {
+      if (ordered.kind === "secondary") {
+        const seconds = Math.max(1, Math.ceil((ordered.until - now) / 1000));
+        throw new Refusal(
+          ordered.status,
+          "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.",
+          {
+            headers: { "retry-after": String(seconds) },
+          },
+        );
+      }
+      throw new Refusal(ordered.status, "API rate limit exceeded for this installation.");
+    }
+    if (this.#bucket(key).used >= this.limit) throw new Refusal(403, "API rate limit exceeded for this installation.");
+  }
+
+  count(key: string): void {
+    this.#bucket(key).used += 1;
+  }
+
+  numbers(key: string): { limit: number; remaining: number; used: number; reset: number } {
+    const bucket = this.#bucket(key);
+    const ordered = this.#exhaustion;
+    if (ordered !== null && ordered.kind === "primary" && ordered.until > this.#clock.now()) {
+      return { limit: this.limit, remaining: 0, used: this.limit, reset: Math.ceil(ordered.until / 1000) };
+    }
+    const used = Math.min(bucket.used, this.limit);
+    return { limit: this.limit, remaining: this.limit - used, used, reset: Math.ceil(bucket.resetAt / 1000) };
+  }
+
+  headers(key: string): Record<string, string> {
+    const { limit, remaining, used, reset } = this.numbers(key);
+    return {
+      "x-ratelimit-limit": String(limit),
+      "x-ratelimit-remaining": String(remaining),
+      "x-ratelimit-used": String(used),
+      "x-ratelimit-reset": String(reset),
+      "x-ratelimit-resource": "core",
+    };
+  }
+
+  #bucket(key: string): Bucket {
+    const now = this.#clock.now();
+    const known = this.#buckets.get(key);
+    if (known !== undefined && known.resetAt > now) return known;
+    const fresh: Bucket = { used: 0, resetAt: now + hour };
+    this.#buckets.set(key, fresh);
+    return fresh;
+  }
+}

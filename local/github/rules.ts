@@ -1,0 +1,1 @@
+export const githubRules: readonly unknown[] = [];
