@@ -87,7 +87,7 @@ export const gpuSchema = z
       .string()
       .max(300)
       .regex(
-        /^[a-z0-9.:-]+\/[a-z0-9._/-]+(?::[A-Za-z0-9._-]+|@sha256:[0-9a-f]{64})$/,
+        /^[a-z0-9.-]+(?::\d{1,5})?(?:\/[a-z0-9._-]+)+(?::[A-Za-z0-9_][A-Za-z0-9._-]*|@sha256:[0-9a-f]{64})$/,
         "must be registry/name:tag or registry/name@sha256:...",
       )
       .default("ghcr.io/actions/actions-runner:latest")

@@ -17,7 +17,11 @@ export function termsFrom(config: RepositoryConfig, configHash: string): Terms {
     shadow: config.shadow,
     start: config.start,
     startWord:
-      config.start === "label" ? config.start_words.label : config.start === "comment" ? config.start_words.comment : null,
+      config.start === "label"
+        ? config.start_words.label
+        : config.start === "comment"
+          ? config.start_words.comment
+          : null,
     workflows: {
       trigger: config.workflows.trigger === "none" ? null : config.workflows.trigger,
       prepare: config.workflows.prepare,

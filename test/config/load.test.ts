@@ -1,0 +1,319 @@
+/** One valid file; each test changes one thing and reads the problem a person would see. */
+import { describe, expect, test } from "vitest";
+import { configFrom, parseRepositoryConfig, problemText, type ConfigProblem } from "../../shared/config/load.ts";
+import { limitMillis } from "../../shared/config/limits.ts";
+import type { RepositoryConfig } from "../../shared/config/schema.ts";
+
+const VALID = `version: 1
+paths:
+  docs:
+    files: [README.md]
+    prefixes: [docs/]
+    except_prefixes: [docs/code/]
+  ci:
+    prefixes: [.github/workflows/, scripts/ci/]
+lanes:
+  docs:
+    asked_by: [docs]
+    checks: [Documentation]
+  gpu:
+    control:
+      files: [scripts/ci/gpu.sh]
+    hosted_only:
+      files: [scripts/ci/cost.sh]
+  full:
+    own:
+      runs_on: [self-hosted, linux, gpu-full]
+      switch: GPU_ENABLED
+    checks: [Coverage GPU]
+`;
+
+function accepted(text: string): RepositoryConfig {
+  const config = parseRepositoryConfig(text);
+  if (!config.ok) throw new Error(config.error.map((problem) => problemText(problem, "f")).join("\n"));
+  return config.value;
+}
+
+function problems(text: string): ConfigProblem[] {
+  const config = parseRepositoryConfig(text);
+  if (config.ok) throw new Error("the file was accepted");
+  return config.error;
+}
+
+/** The only problem of a file, as people see it. */
+function onlyProblem(text: string): string {
+  const found = problems(text).map((problem) => problemText(problem, "f"));
+  expect(found).toHaveLength(1);
+  return found[0] ?? "";
+}
+
+const change = (from: string, to: string): string => {
+  expect(VALID).toContain(from);
+  return VALID.replace(from, to);
+};
+
+describe("what is accepted", () => {
+  test("the smallest file has every default of the design", () => {
+    const config = accepted("version: 1\n");
+    expect(config.check.name).toBe("CI GPU gate");
+    expect(config.start).toBe("auto");
+    expect(config.tested_revision).toBe("merge");
+    expect(config.pre_gate).toEqual(["rustfmt", "clippy"]);
+    expect(config.access.roles).toEqual(["admin", "maintain"]);
+    expect(config.budget).toEqual({ per_run: 3, per_day: 20, per_month: 200, per_pr: null, per_author: null });
+    expect(config.gpu.price_ceiling_usd_per_hour).toBe(1.6);
+    expect(config.gpu.min_vram_gb).toBe(8);
+    expect(config.gpu.max_attempts).toBe(6);
+    expect(config.evidence).toMatchObject({ min_tests: 1, min_seconds: 20 });
+    expect(config.retention).toEqual({ keep_on_failure: false, duration: 3600, max_retention: 10_800 });
+    expect(config.merge_queue.margin).toBe(120);
+    expect(config.limits).toMatchObject({
+      create_walk: 60,
+      create_look_up: 180,
+      dispatch_look_up: 120,
+      preparation: 5100,
+      queue_wait: 21_600,
+      trigger_start: 900,
+      acceptance: 420,
+      no_machine: 120,
+      setup: 900,
+      lifetime: 3600,
+      backstop: 7200,
+      watch_poll: 15,
+      watch_poll_tests: 5,
+      outage_idle: 300,
+      delete_retry: 5,
+      delete_pause_base: 15,
+      delete_pause_cap: 300,
+      owner_grace: 300,
+      reconcile: 300,
+      reservation: 4320,
+    });
+  });
+
+  test("the lane gpu exists whether it is written or not", () => {
+    expect(Object.keys(accepted("version: 1").lanes)).toEqual(["gpu"]);
+    expect(Object.keys(accepted(VALID).lanes)).toEqual(["gpu", "docs", "full"]);
+  });
+
+  test("a local world may run a whole life in fractions of a second", () => {
+    const config = accepted("version: 1\nlimits: {create_walk: 0.5, watch_poll: 0.05, setup: 1.25, lifetime: 2}\n");
+    expect(limitMillis(config)).toMatchObject({ create_walk: 500, watch_poll: 50, setup: 1250, lifetime: 2000 });
+  });
+
+  test("an object gives the same configuration as its text", () => {
+    expect(configFrom({ start: "label" })).toEqual(accepted("version: 1\nstart: label\n"));
+  });
+});
+
+describe("what is refused, with its place and the way out", () => {
+  test("an empty file, a comment, a list", () => {
+    expect(onlyProblem("")).toBe("f:1:1: the file holds no settings. Write at least `version: 1`.");
+    expect(onlyProblem("# nothing yet\n")).toContain("the file holds no settings");
+    expect(onlyProblem("- version\n")).toContain("a map of keys is needed here, not a list");
+  });
+
+  test("YAML that cannot be read", () => {
+    expect(onlyProblem("version: 1\nstart: [auto\n")).toMatch(/^f:\d+:\d+: not readable as YAML: /);
+  });
+
+  test("a key written twice", () => {
+    expect(onlyProblem("version: 1\nstart: auto\nstart: label\n")).toBe(
+      "f:3:1: this key is written twice in the same place. Keep one of the two.",
+    );
+  });
+
+  test("an unknown key, with the nearest one", () => {
+    expect(onlyProblem(`${VALID}bugdet: {}\n`)).toBe(
+      "f:23:1: bugdet: there is no key `bugdet` at the top level. Did you mean `budget`?",
+    );
+    expect(onlyProblem(change("    checks: [Documentation]", "    cheks: [Documentation]"))).toBe(
+      "f:12:5: lanes.docs.cheks: there is no key `cheks` under `lanes.docs`. Did you mean `checks`?",
+    );
+  });
+
+  test("an unknown key that resembles nothing gets the list of known ones", () => {
+    expect(onlyProblem("version: 1\nbudget: {zzzzzzzzz: 1}\n")).toContain("Known here: per_run, per_day, per_month");
+  });
+
+  test("a missing version, a version of the future", () => {
+    expect(onlyProblem("start: auto\n")).toContain("version: this key is missing. Write `version: 1`.");
+    expect(onlyProblem("version: 2\n")).toContain("only `1` is possible here");
+  });
+
+  test("a value that is none of the possible ones", () => {
+    expect(onlyProblem("version: 1\nstart: lable\n")).toBe(
+      "f:2:8: start: only `auto`, `label`, `comment`, `approval` are possible here. Did you mean `label`?",
+    );
+  });
+
+  test.each([
+    ["gpu: {price_ceiling_usd_per_hour: 1.61}", "gpu.price_ceiling_usd_per_hour: at most 1.6 here"],
+    ["limits: {backstop: 7201}", "limits.backstop: at most 7200 here"],
+    ["limits: {setup: 0}", "limits.setup: at least 0.05 here"],
+    ["limits: {watch_poll: -1}", "limits.watch_poll: at least 0.05 here"],
+    ["gpu: {min_vram_gb: 4}", "gpu.min_vram_gb: at least 8 here"],
+    ["evidence: {min_tests: 0}", "evidence.min_tests: at least 1 here"],
+    ["budget: {per_run: -1}", "budget.per_run: at least 0 here"],
+    ["budget: {per_month: .inf}", "budget.per_month"],
+    ["limits: {queue_wait: .nan}", "limits.queue_wait"],
+    ["newest_head_only: false", "newest_head_only: only `true` is possible here"],
+    ["access: {roles: []}", "access.roles: at least 1 entries here"],
+    ["access: {roles: [read]}", "access.roles[0]: only `admin`, `maintain`, `write` are possible here"],
+    ["runner: {group_id: 12}", 'runner.group_id: a text is needed here, not `12`. Write "12" in quotes.'],
+    ["gpu: {cuda_versions: ['12.4']}", "gpu.cuda_versions[0]: CUDA 12.4 is below the floor 12.6"],
+    ["gpu: {image: 'http://evil/x:1'}", "gpu.image: it must be registry/name:tag"],
+    [
+      "gpu: {nvrtc: {'12.8': {url: 'http://example.org/x', sha256: aa}}}",
+      "gpu.nvrtc.12.8.url: it must be an https:// address",
+    ],
+    ['check: {name: "a\\nb"}', "check.name: it must be one line"],
+    ["workflows: {execute: ../x.yml}", "workflows.execute: it must be `.github/workflows/<name>.yml`"],
+    ["pre_gate: [CI GPU gate]", "pre_gate[0]: the gate cannot wait for its own check"],
+    ["pre_gate: [a, a]", "pre_gate[1]: check `a` is listed twice"],
+    ["limits: {setup: 100, lifetime: 50}", "limits.setup: 100 s is more than `limits.lifetime` (50 s)"],
+    ["limits: {no_machine: 500}", "limits.no_machine: 500 s is more than `limits.acceptance`"],
+    ["limits: {reservation: 4000}", "limits.reservation: 4000 s reserve less than an attempt may cost"],
+    ["retention: {duration: 10801}", "retention.duration: 10801 s is more than `retention.max_retention`"],
+  ])("%s", (line, expected) => {
+    expect(
+      problems(`version: 1\n${line}\n`)
+        .map((problem) => problemText(problem, "f"))
+        .join("\n"),
+    ).toContain(expected);
+  });
+
+  test.each([
+    "NVIDIA H100 80GB HBM3",
+    "NVIDIA H100 NVL",
+    "NVIDIA H200",
+    "NVIDIA B200",
+    "NVIDIA GH200 480GB",
+    "AMD Instinct MI300X OAM",
+  ])("the GPU %s", (id) => {
+    const text = `version: 1\ngpu:\n  tiers:\n    - {name: big, gpu_ids: ["NVIDIA L4", "${id}"]}\n`;
+    expect(onlyProblem(text)).toContain(`f:4:42: gpu.tiers[0].gpu_ids[1]: \`${id}\` is of the H100 class`);
+  });
+
+  test.each([
+    "NVIDIA A100-SXM4-80GB",
+    "NVIDIA RTX A5000",
+    "NVIDIA GeForce RTX 4090",
+    "NVIDIA L40S",
+    "NVIDIA RTX 2000 Ada Generation",
+  ])("not the GPU %s", (id) => {
+    expect(accepted(`version: 1\ngpu: {tiers: [{name: t, gpu_ids: ["${id}"]}]}\n`).gpu.tiers[0]?.gpu_ids).toEqual([id]);
+  });
+
+  test("a tier's price above the ceiling, a GPU in two tiers", () => {
+    const tiers = "tiers: [{name: a, gpu_ids: [NVIDIA L4], max_usd_per_hour: 0.9}, {name: b, gpu_ids: [NVIDIA L4]}]";
+    expect(problems(`version: 1\ngpu: {price_ceiling_usd_per_hour: 0.5, ${tiers}}\n`).map(({ path }) => path)).toEqual([
+      "gpu.tiers[0].max_usd_per_hour",
+      "gpu.tiers[1].gpu_ids[0]",
+    ]);
+  });
+
+  test("a folder without its slash would match more than the folder", () => {
+    expect(onlyProblem(change("prefixes: [docs/]", "prefixes: [docs]"))).toContain(
+      "paths.docs.prefixes[0]: it must end with `/`",
+    );
+  });
+
+  test.each(["/docs/", "./docs/", "docs//", "docs/../", " docs/"])(
+    "the folder '%s', which git never prints",
+    (entry) => {
+      expect(problems(change("prefixes: [docs/]", `prefixes: ['${entry}']`))[0]?.path).toBe("paths.docs.prefixes[0]");
+    },
+  );
+});
+
+describe("rules over several keys", () => {
+  test("device and hosted-only sets overlap by name", () => {
+    expect(onlyProblem(change("files: [scripts/ci/cost.sh]", "files: [scripts/ci/gpu.sh]"))).toBe(
+      "f:17:15: lanes.gpu.hosted_only.files[0]: `scripts/ci/gpu.sh` overlaps `scripts/ci/gpu.sh` in this lane's `control`. Keep it in one of the two sets.",
+    );
+  });
+
+  test("device and hosted-only sets overlap by folder, either way round", () => {
+    expect(onlyProblem(change("files: [scripts/ci/cost.sh]", "prefixes: [scripts/ci/]"))).toContain(
+      "overlaps `scripts/ci/gpu.sh`",
+    );
+    expect(onlyProblem(change("      files: [scripts/ci/gpu.sh]", "      prefixes: [scripts/ci/]"))).toContain(
+      "`scripts/ci/cost.sh` overlaps `scripts/ci/`",
+    );
+  });
+
+  test("the trusted workflows and the policy itself cannot be declared hosted-only", () => {
+    const text = change("files: [scripts/ci/cost.sh]", "files: [.github/workflows/gpu-gate-execute.yml]");
+    expect(onlyProblem(text)).toContain("always counts as device control");
+  });
+
+  test("a lane that its light class can never reach", () => {
+    const text = "version: 1\nlanes: {docs: {asked_by: [docs]}}\n";
+    expect(onlyProblem(text)).toContain("lanes.docs.asked_by[0]: lane `docs` is never reached by `docs`");
+  });
+
+  test("a control file that is code anyway", () => {
+    expect(onlyProblem(change("files: [scripts/ci/gpu.sh]", "files: [src/gpu.rs]"))).toContain(
+      "lanes.gpu.control.files[0]: `src/gpu.rs` never reaches lane `gpu` from here",
+    );
+  });
+
+  test("two owners of one check", () => {
+    expect(onlyProblem(change("checks: [Coverage GPU]", "checks: [Documentation]"))).toBe(
+      "f:22:14: lanes.full.checks[0]: check `Documentation` already belongs to lane `docs`. A check has one owner; remove it from one.",
+    );
+    expect(onlyProblem(change("checks: [Coverage GPU]", "checks: [CI GPU gate]"))).toContain(
+      "already belongs to the gate itself",
+    );
+    expect(onlyProblem(`${VALID}aggregator: {name: CI GPU gate}\n`)).toContain("already belongs to the gate itself");
+  });
+
+  test("one label set for two lanes, whatever the order and the case", () => {
+    const second = "  other: {own: {runs_on: [GPU-full, Linux, self-hosted], switch: OTHER}}\n";
+    expect(onlyProblem(VALID + second)).toContain("this label set already belongs to lane `full`");
+  });
+
+  test("the rented lane cannot be a machine of your own", () => {
+    expect(onlyProblem("version: 1\nlanes: {gpu: {own: {runs_on: [x], switch: X}}}\n")).toContain(
+      "the lane `gpu` is the rented one",
+    );
+  });
+
+  test("a lane's name must be a possible output name", () => {
+    expect(onlyProblem("version: 1\nlanes: {Two-GPU: {}}\n")).toContain("`Two-GPU` cannot be a lane's name");
+  });
+
+  test("every problem is reported at once, in the order of the file", () => {
+    const found = problems("version: 1\nstart: x\nbudgte: 1\nlimits: {setup: 0}\n");
+    expect(found.map(({ line }) => line)).toEqual([2, 3, 4]);
+  });
+});
+
+describe("hostile files", () => {
+  test("an alias bomb", () => {
+    const levels = Array.from(
+      { length: 12 },
+      (_, n) => `x${n + 1}: &x${n + 1} [${Array(10).fill(`*x${n}`).join(", ")}]`,
+    );
+    expect(onlyProblem(`x0: &x0 [a]\n${levels.join("\n")}\n`)).toContain("aliases cannot be resolved");
+  });
+
+  test("a file beyond any sensible size", () => {
+    expect(onlyProblem(`version: 1\n#${"x".repeat(300_000)}`)).toContain("characters");
+  });
+
+  test("a tag that asks for code", () => {
+    expect(problems("version: 1\nstart: !!js/function 'x'\n").length).toBeGreaterThan(0);
+  });
+
+  test.each(["__proto__", "constructor", "toString"])("the key %s", (key) => {
+    expect(problems(`version: 1\n${key}: {shadow: true}\n`)[0]?.message).toContain("there is no key");
+    expect(Object.hasOwn(Object.prototype, "shadow")).toBe(false);
+  });
+
+  test("problems are bounded", () => {
+    const keys = Array.from({ length: 500 }, (_, n) => `k${n}: 1`).join("\n");
+    expect(problems(`version: 1\n${keys}\n`).length).toBeLessThanOrEqual(50);
+  });
+});
