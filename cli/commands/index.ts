@@ -3,6 +3,7 @@ import type { Command } from "../command.ts";
 import { classifyCommand } from "./classify.ts";
 import { configCommand } from "./config.ts";
 import { archiveCommand } from "./archive.ts";
+import { archiveKeyCommand } from "./archive-key.ts";
 import { evidenceCommand } from "./evidence.ts";
 import { explainCommand } from "./explain.ts";
 import { lintCommand } from "./lint.ts";
@@ -13,6 +14,7 @@ export const commands: readonly Command[] = [
   explainCommand,
   configCommand,
   archiveCommand,
+  archiveKeyCommand,
   partitionCommand,
   evidenceCommand,
   lintCommand,

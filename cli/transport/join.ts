@@ -31,7 +31,7 @@ import {
 import { paddingAfter, TAR_END_BYTES, tarHeader } from "../../shared/hosted/tar.ts";
 import { openJournal, type Journal } from "./journal.ts";
 import { findPartProblems, listParts } from "./parts.ts";
-import { writeAll } from "./write-all.ts";
+import { writeAll, type Digest } from "./write-all.ts";
 
 const CHUNK_BYTES = 4 << 20;
 
@@ -125,7 +125,7 @@ function writeFileEntry(entry: Extract<ManifestEntry, { kind: "file" }>, path: s
 interface OpenPart {
   readonly file: number;
   /** Null where an earlier run has checked the part. */
-  readonly hash: ReturnType<typeof createHash> | null;
+  readonly hash: Digest | null;
   left: number;
 }
 

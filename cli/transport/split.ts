@@ -8,7 +8,7 @@ import { createHash } from "node:crypto";
 import { closeSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { UsageError } from "../command.ts";
-import { writeAll } from "./write-all.ts";
+import { writeAll, type Digest } from "./write-all.ts";
 import {
   balancedSizes,
   layOut,
@@ -125,7 +125,7 @@ function sendFile(
 
 interface OpenPart {
   readonly file: number;
-  readonly hash: ReturnType<typeof createHash>;
+  readonly hash: Digest;
   left: number;
 }
 
