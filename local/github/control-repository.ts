@@ -394,8 +394,16 @@ export class RepositoryControl {
     const { defaultBranch } = this.#repository;
     const sha = this.sha();
     const run = this.#hub.engine.create({
-      ...{ repository: this.#repository, headRepository: this.#repository, path, event: "workflow_dispatch", inputs },
-      ...{ headBranch: defaultBranch, headSha: sha, sha, ref: headRef(defaultBranch), actor: this.#user(by) },
+      repository: this.#repository,
+      headRepository: this.#repository,
+      path,
+      event: "workflow_dispatch",
+      inputs,
+      headBranch: defaultBranch,
+      headSha: sha,
+      sha,
+      ref: headRef(defaultBranch),
+      actor: this.#user(by),
     });
     return run.id;
   }
@@ -436,8 +444,14 @@ export class RepositoryControl {
     this.#mergeGroupEvent("checks_requested", head, branch, base, {});
     const repository = this.#repository;
     hub.engine.trigger({
-      ...{ repository, headRepository: repository, event: "merge_group", headBranch: branch, headSha: head, sha: head },
-      ...{ ref: headRef(branch), actor: owner },
+      repository,
+      headRepository: repository,
+      event: "merge_group",
+      headBranch: branch,
+      headSha: head,
+      sha: head,
+      ref: headRef(branch),
+      actor: owner,
     });
     return { headSha: head, headRef: headRef(branch) };
   }
@@ -469,8 +483,14 @@ export class RepositoryControl {
     pushed(this.#hub, repository, branch, before, sha, author);
     baseMoved(this.#hub, repository, branch);
     this.#hub.engine.trigger({
-      ...{ repository, headRepository: repository, event: "push", headBranch: branch, headSha: sha, sha },
-      ...{ ref: headRef(branch), actor: author },
+      repository,
+      headRepository: repository,
+      event: "push",
+      headBranch: branch,
+      headSha: sha,
+      sha,
+      ref: headRef(branch),
+      actor: author,
     });
   }
 
@@ -490,8 +510,15 @@ export class RepositoryControl {
       owner: account,
       fork: this.#repository,
       createdAt: world.clock.now(),
-      ...{ refs: new Map(this.#repository.refs), collaborators: new Map(), variables: new Map(), workflows: new Map() },
-      ...{ pulls: [], comments: [], labels: new Map(), statuses: [], branchRules: new Map() },
+      refs: new Map(this.#repository.refs),
+      collaborators: new Map(),
+      variables: new Map(),
+      workflows: new Map(),
+      pulls: [],
+      comments: [],
+      labels: new Map(),
+      statuses: [],
+      branchRules: new Map(),
     };
     world.repositories.set(fork.id, fork);
     return fork;

@@ -119,7 +119,12 @@ export class Engine {
     const title =
       script?.runName?.({
         ...this.#facts(request.repository, request.actor),
-        ...{ event: request.event, inputs, headSha: request.headSha, sha: request.sha, ref: request.ref, attempt: 1 },
+        event: request.event,
+        inputs,
+        headSha: request.headSha,
+        sha: request.sha,
+        ref: request.ref,
+        attempt: 1,
         pullNumber: request.pullNumber ?? null,
       }) ?? this.#defaultTitle(request);
     const run: WorkflowRun = {
@@ -325,8 +330,15 @@ export class Engine {
     const files = run.repository.git.filesAt(run.sha);
     const plan: WorkflowPlan = script?.plan({
       ...this.#facts(run.repository, run.actor),
-      ...{ runId: run.id, attempt: attempt.number, event: run.event, inputs: run.inputs, files },
-      ...{ headSha: run.headSha, sha: run.sha, ref: run.ref, pullNumber: run.pullNumber },
+      runId: run.id,
+      attempt: attempt.number,
+      event: run.event,
+      inputs: run.inputs,
+      files,
+      headSha: run.headSha,
+      sha: run.sha,
+      ref: run.ref,
+      pullNumber: run.pullNumber,
     }) ?? { jobs: [], startupFailure: true };
     this.#plans.set(attempt, plan);
     if (plan.startupFailure === true) {

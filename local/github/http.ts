@@ -1,6 +1,6 @@
 /** How the local GitHub's routes look: what a handler gets, what it gives, and GitHub's way of refusing and paging. */
 
-import * as z from "zod";
+import type * as z from "zod";
 import type { Hub } from "./hub.ts";
 import type { Caller } from "./auth.ts";
 import type { Account, Repository } from "./model.ts";

@@ -271,8 +271,15 @@ class Running implements LocalGitHub {
       deleted: false,
       createdAt: world.clock.now(),
       git: new GitStore(),
-      ...{ refs: new Map(), collaborators: new Map(), variables: new Map(), workflows: new Map() },
-      ...{ pulls: [], comments: [], labels: new Map(), statuses: [], branchRules: new Map() },
+      refs: new Map(),
+      collaborators: new Map(),
+      variables: new Map(),
+      workflows: new Map(),
+      pulls: [],
+      comments: [],
+      labels: new Map(),
+      statuses: [],
+      branchRules: new Map(),
       approveForkRuns: false,
     };
     world.repositories.set(repository.id, repository);

@@ -26,7 +26,11 @@ export function legacyPermission(role: RoleName): "admin" | "write" | "read" | "
       return "write";
     case "none":
       return "none";
+    case "triage":
+    case "read":
+      return "read";
     default:
+      // A custom role: what its base is, is the organisation's business. Here it reads.
       return "read";
   }
 }

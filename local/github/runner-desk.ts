@@ -191,7 +191,9 @@ export class RunnerDesk {
 
   assign(): void {
     const { world, engine, books } = this.#hub();
-    for (const job of [...this.#queue]) {
+    for (const job of this.#queue) {
+      // Giving one job away may have given away another.
+      if (!this.#queue.includes(job)) continue;
       const runner = [...world.runners.values()].find((one) => one.online && one.job === null && this.#fits(one, job));
       if (runner === undefined) continue;
       this.#queue = this.#queue.filter((queued) => queued !== job);
@@ -211,7 +213,14 @@ export class RunnerDesk {
     const { world } = this.#hub();
     const { name, labels, groupId, kind, os, online } = input;
     const runner: Runner = {
-      ...{ id: world.nextId("runner", 20), scope, name, labels, groupId, kind, os, online },
+      id: world.nextId("runner", 20),
+      scope,
+      name,
+      labels,
+      groupId,
+      kind,
+      os,
+      online,
       version: null,
       job: null,
       createdAt: world.clock.now(),

@@ -302,11 +302,9 @@ export class ApiServer {
   }
 
   #send(response: ServerResponse, answer: Answer, headers: Record<string, string>): void {
-    const isText = typeof answer.json === "string";
-    const body =
-      answer.raw ??
-      (answer.json === undefined ? null : Buffer.from(isText ? (answer.json as string) : JSON.stringify(answer.json)));
-    const type = answer.raw !== undefined ? "application/octet-stream" : isText ? "text/html" : json;
+    const text = typeof answer.json === "string" ? answer.json : undefined;
+    const body = answer.raw ?? (answer.json === undefined ? null : Buffer.from(text ?? JSON.stringify(answer.json)));
+    const type = answer.raw !== undefined ? "application/octet-stream" : text !== undefined ? "text/html" : json;
     const bare = body === null || answer.status === 204 || answer.status === 304;
     response.writeHead(answer.status, {
       ...headers,

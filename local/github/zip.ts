@@ -2,7 +2,7 @@
 
 import { crc32 } from "node:zlib";
 
-export function zip(files: Readonly<Record<string, string | Buffer>>): Buffer {
+export function zip(files: Readonly<Record<string, string>>): Buffer {
   const locals: Buffer[] = [];
   const central: Buffer[] = [];
   let offset = 0;
