@@ -8,6 +8,10 @@ import { evidenceCommand } from "./evidence.ts";
 import { explainCommand } from "./explain.ts";
 import { lintCommand } from "./lint.ts";
 import { partitionCommand } from "./partition.ts";
+import { probeCommand } from "./probe.ts";
+import { lanesCommand } from "./lanes.ts";
+import { auditCommand } from "./audit.ts";
+import { tailCommand } from "./tail.ts";
 
 export const commands: readonly Command[] = [
   classifyCommand,
@@ -18,4 +22,8 @@ export const commands: readonly Command[] = [
   partitionCommand,
   evidenceCommand,
   lintCommand,
+  probeCommand,
+  lanesCommand,
+  auditCommand,
+  tailCommand,
 ];

@@ -1,6 +1,7 @@
 /** `gpu-gate probe`: what a hosted job runs before a job on a maintainer's own machine. */
 import { appendFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
+import { CONFIG_PATH } from "../../shared/config/schema.ts";
 import { REASONS } from "../../shared/audit/reasons.ts";
 import {
   admitProbe,
@@ -12,16 +13,19 @@ import {
 import { readRunners } from "../../shared/policy/read-runners.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
 import { githubGet, repositoryOf } from "../github-get.ts";
+import { configFromFile } from "../repository-config.ts";
 
 const usage = `
+gpu-gate probe --lane NAME [options]
 gpu-gate probe --labels "self-hosted linux gpu-full" [options]
 
 Says whether a job on your own machine may be queued: its lane is switched on, and one online runner carries every
 label. A lane that is off is a clean skip (exit 0, available=false) and asks GitHub nothing. A lane that is on and has
 no such runner fails loudly (exit 1), so that the job behind it is skipped instead of waiting for a day.
 
-  --labels TEXT        the lane's whole label set, parted by blanks or commas (or LANE_LABELS)
-  --lane NAME          the lane's name for messages (or LANE_NAME)
+  --lane NAME          a lane of the configuration (or LANE_NAME): its labels and runbook are taken from there
+  --config FILE        default .github/gpu-gate.yml
+  --labels TEXT        the whole label set, parted by blanks or commas (or LANE_LABELS), instead of a configured lane's
   --runbook URL        where a person finds what to do (or LANE_RUNBOOK)
   --repository O/R     default GITHUB_REPOSITORY
   --organisation       also count the organisation's runners that the repository may use
@@ -32,7 +36,7 @@ that may read runners: repository permission "Administration: read", for --organ
 The workflow's own token cannot be given either. Outputs enabled, registered and available go to GITHUB_OUTPUT.
 `;
 
-export const probe: Command = {
+export const probeCommand: Command = {
   name: "probe",
   summary: "Ask whether a lane of your own machines can take a job now",
   usage,
@@ -42,21 +46,55 @@ export const probe: Command = {
       options: {
         labels: { type: "string" },
         lane: { type: "string" },
+        config: { type: "string", default: CONFIG_PATH },
         runbook: { type: "string" },
         repository: { type: "string" },
         organisation: { type: "boolean", default: false },
         json: { type: "boolean", default: false },
       },
     });
-    const labels = values.labels ?? io.env["LANE_LABELS"];
-    if (labels === undefined) throw new UsageError("the lane's labels are missing; give --labels or LANE_LABELS.");
-    const lane = values.lane ?? io.env["LANE_NAME"] ?? labels;
+    const { labels, lane, runbook } = await contractOf(values, io);
     const verdict = await ask(labels, values.repository, values.organisation, io);
     await writeOutputs(verdict, io);
-    report(verdict, lane, values.runbook ?? io.env["LANE_RUNBOOK"] ?? "", values.json, io);
+    report(verdict, lane, runbook, values.json, io);
     return verdict.fail ? EXIT_NO : EXIT_OK;
   },
 };
+
+interface Contract {
+  readonly lane: string;
+  readonly labels: string;
+  readonly runbook: string;
+}
+
+/** The label set as it was given, else that of the configured lane. */
+async function contractOf(
+  values: {
+    readonly labels?: string | undefined;
+    readonly lane?: string | undefined;
+    readonly runbook?: string | undefined;
+    readonly config: string;
+  },
+  io: Io,
+): Promise<Contract> {
+  const lane = given(values.lane ?? io.env["LANE_NAME"]);
+  const labels = given(values.labels ?? io.env["LANE_LABELS"]);
+  const runbook = given(values.runbook ?? io.env["LANE_RUNBOOK"]);
+  if (labels !== undefined) return { lane: lane ?? labels, labels, runbook: runbook ?? "" };
+  if (lane === undefined) throw new UsageError("say which lane: give --lane, or its labels with --labels.");
+  const config = await configFromFile(io, values.config);
+  if (!config.ok) throw new UsageError(`the configuration is not valid: ${config.error[0] ?? values.config}`);
+  const own = Object.hasOwn(config.value.lanes, lane) ? config.value.lanes[lane]?.own : undefined;
+  if (own === undefined || own === null) {
+    throw new UsageError(`the configuration has no lane '${lane}' on a machine of your own.`);
+  }
+  return { lane, labels: own.runs_on.join(" "), runbook: runbook ?? own.runbook ?? "" };
+}
+
+/** An empty input of an action is an input that was not given. */
+function given(text: string | undefined): string | undefined {
+  return text === "" ? undefined : text;
+}
 
 async function ask(
   labels: string,

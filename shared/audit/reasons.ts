@@ -29,7 +29,7 @@ export type ReasonClass =
   | "reap"
   /** Why a lane of the maintainer's own machines is not available. */
   | "lane"
-  /** Why a signal changed nothing: only the audit shows it. */
+  /** Why a signal changed nothing, or what was found on the way: only the audit shows it. */
   | "note";
 
 export interface ReasonEntry {
@@ -522,6 +522,16 @@ export const REASONS = {
     class: "note",
     sentence: "Another App published a check under the gate's name.",
     whatToDo: "Pin the required check to this App in the branch rule (`gpu-gate doctor`).",
+  },
+  "ambiguous-create": {
+    class: "note",
+    sentence: "RunPod's answer to a create was unclear, so the pod is looked up by its name.",
+    whatToDo: "Nothing.",
+  },
+  "dispatch-lost": {
+    class: "note",
+    sentence: "GitHub's answer to a dispatch was lost, so the run is looked up by its name.",
+    whatToDo: "Nothing.",
   },
   "not-addressed": {
     class: "note",
