@@ -14,6 +14,8 @@ export interface Tier {
   readonly gpuIds: readonly string[];
   /** What a person saw, USD per hour; the ceiling is held against it when the configuration loads. */
   readonly reviewedUsdPerHour?: Readonly<Record<string, number>>;
+  /** A limit of this tier's own, below the ceiling; USD per hour for the whole pod. */
+  readonly maxUsdPerHour?: number | null;
 }
 
 export interface Candidate {
@@ -21,8 +23,8 @@ export interface Candidate {
   readonly name: string;
   /** A pod with any other GPU id is rejected. Compared exactly: RunPod has ids that differ by one space. */
   readonly acceptedIds: readonly string[];
-  /** USD per hour for one GPU; null when the market did not say. */
-  readonly usdPerHour: number | null;
+  /** USD per hour for the whole pod; null when the market did not say. */
+  readonly price: number | null;
   readonly tier: string;
 }
 
@@ -32,7 +34,7 @@ export interface LeftOut {
   readonly gpuId: string;
   readonly tier: string;
   readonly why: LeftOutWhy;
-  readonly usdPerHour: number | null;
+  readonly price: number | null;
 }
 
 export interface Plan {
@@ -55,13 +57,15 @@ export interface PlanInput {
   readonly minVramGb: number;
   /** At most this many candidates are ordered by price; the rest keeps its reviewed place. Infinity: all. */
   readonly maxPriceCandidates: number;
-  /** USD per hour; null: no ceiling (only for replaying the behaviour of others). */
+  /** USD per hour for the whole pod; null: no ceiling (only for replaying the behaviour of others). */
   readonly ceilingUsdPerHour: number | null;
   /**
    * `per-id`: one candidate per GPU type, none twice (REST v2 takes one type per create). `per-tier`: the priced types, then
    * each tier as one candidate with all its ids, types of the priced prefix repeated.
    */
   readonly shape: "per-id" | "per-tier";
+  /** GPUs in the pod. The market's prices are per GPU; the plan's are per pod. */
+  readonly gpuCount?: number;
   /** Words, in any letter case, by which the market says it has none. */
   readonly emptyStockWords?: readonly string[];
 }
@@ -71,11 +75,11 @@ export const EMPTY_STOCK_WORDS: readonly string[] = ["none", "out", "out of stoc
 
 interface Reviewed {
   readonly gpuId: string;
-  readonly tier: string;
+  readonly tier: Tier;
 }
 
 interface Priced extends Reviewed {
-  readonly usdPerHour: number;
+  readonly price: number;
 }
 
 /** Makes the plan. Deterministic: the same tiers and offers give the same order. */
@@ -87,7 +91,7 @@ export function planCandidates(input: PlanInput): Plan {
     const tierCandidates = input.tiers.map((tier): Candidate => ({
       name: tier.name,
       acceptedIds: tier.gpuIds,
-      usdPerHour: null,
+      price: null,
       tier: tier.name,
     }));
     return finish(input, [...priced.map(pricedCandidate), ...tierCandidates], []);
@@ -106,24 +110,17 @@ export function planCandidates(input: PlanInput): Plan {
     if (seen.has(type.gpuId)) continue;
     seen.add(type.gpuId);
     const offer = offerOf.get(type.gpuId) ?? null;
-    const usdPerHour = offer === null ? null : positive(offer.usdPerHour);
-    const why = refusal(type.gpuId, offer, input);
-    if (why === null) {
-      candidates.push({
-        name: `${type.tier}-${type.gpuId}`,
-        acceptedIds: [type.gpuId],
-        usdPerHour,
-        tier: type.tier,
-      });
-    } else {
-      leftOut.push({ gpuId: type.gpuId, tier: type.tier, why, usdPerHour });
-    }
+    const price = podPrice(offer, input);
+    const why = refusal(type, offer, input);
+    const tier = type.tier.name;
+    if (why === null) candidates.push({ name: `${tier}-${type.gpuId}`, acceptedIds: [type.gpuId], price, tier });
+    else leftOut.push({ gpuId: type.gpuId, tier, why, price });
   }
   return finish(input, candidates, leftOut);
 }
 
 function reviewedTypes(tiers: readonly Tier[]): readonly Reviewed[] {
-  return tiers.flatMap((tier) => tier.gpuIds.map((gpuId) => ({ gpuId, tier: tier.name })));
+  return tiers.flatMap((tier) => tier.gpuIds.map((gpuId) => ({ gpuId, tier })));
 }
 
 /** In stock, allowed, with a price: cheapest first, equal prices in reviewed order, cut to the limit. */
@@ -132,46 +129,45 @@ function pricedTypes(input: PlanInput, reviewed: readonly Reviewed[]): readonly 
   const placeOf = (gpuId: string): number => reviewed.findIndex((type) => type.gpuId === gpuId);
   const priced = (input.offers ?? []).flatMap((offer): Priced[] => {
     const type = reviewed[placeOf(offer.gpuId)];
-    const usdPerHour = positive(offer.usdPerHour);
+    const price = podPrice(offer, input);
     const inStock = offer.stock !== null && offer.stock !== "" && !emptyWords.includes(offer.stock.toLowerCase());
     // VRAM that was not told cannot recommend a type; it does not take a reviewed type's later place either.
-    if (type === undefined || usdPerHour === null || !inStock || (offer.memoryGb ?? 0) < input.minVramGb) return [];
-    if (refusal(offer.gpuId, offer, input) !== null) return [];
-    return [{ ...type, usdPerHour }];
+    if (type === undefined || price === null || !inStock || (offer.memoryGb ?? 0) < input.minVramGb) return [];
+    return refusal(type, offer, input) === null ? [{ ...type, price }] : [];
   });
   return priced
-    .sort((a, b) => a.usdPerHour - b.usdPerHour || placeOf(a.gpuId) - placeOf(b.gpuId))
+    .sort((a, b) => a.price - b.price || placeOf(a.gpuId) - placeOf(b.gpuId))
     .slice(0, Math.max(0, input.maxPriceCandidates));
 }
 
 /** Why a type may not be bought at all, or null. What the market did not say is not held against a reviewed type. */
-function refusal(gpuId: string, offer: Offer | null, input: PlanInput): LeftOutWhy | null {
-  if (input.ceilingUsdPerHour !== null && isH100Class(gpuId)) return "h100-class";
+function refusal(type: Reviewed, offer: Offer | null, input: PlanInput): LeftOutWhy | null {
+  if (input.ceilingUsdPerHour !== null && isH100Class(type.gpuId)) return "h100-class";
   if (offer === null) return null;
   if (!offer.secure) return "not-on-secure-cloud";
   if (offer.memoryGb !== null && offer.memoryGb < input.minVramGb) return "vram-below-minimum";
-  const usdPerHour = positive(offer.usdPerHour);
-  if (usdPerHour !== null && input.ceilingUsdPerHour !== null && usdPerHour > input.ceilingUsdPerHour) {
-    return "above-ceiling";
-  }
-  return null;
+  const price = podPrice(offer, input);
+  const most = Math.min(input.ceilingUsdPerHour ?? Infinity, type.tier.maxUsdPerHour ?? Infinity);
+  return price !== null && price > most ? "above-ceiling" : null;
 }
 
-function positive(usdPerHour: number | null): number | null {
-  return usdPerHour !== null && usdPerHour > 0 ? usdPerHour : null;
+/** USD per hour for the whole pod; a price of 0 is no price. */
+function podPrice(offer: Offer | null, input: PlanInput): number | null {
+  const each = offer?.usdPerHour ?? 0;
+  return each > 0 ? each * (input.gpuCount ?? 1) : null;
 }
 
 function pricedCandidate(type: Priced): Candidate {
   return {
-    name: `price-${twoDecimals(type.usdPerHour)}-${type.gpuId}`,
+    name: `price-${twoDecimals(type.price)}-${type.gpuId}`,
     acceptedIds: [type.gpuId],
-    usdPerHour: type.usdPerHour,
-    tier: type.tier,
+    price: type.price,
+    tier: type.tier.name,
   };
 }
 
 function finish(input: PlanInput, candidates: readonly Candidate[], leftOut: readonly LeftOut[]): Plan {
-  const known = candidates.map((candidate) => candidate.usdPerHour ?? input.ceilingUsdPerHour ?? 0);
+  const known = candidates.map((candidate) => candidate.price ?? input.ceilingUsdPerHour ?? 0);
   return {
     candidates,
     leftOut,

@@ -18,11 +18,13 @@ export interface CreateBody {
   readonly gpu: {
     readonly id: string;
     /** Always sent: without it every create failed with the words for "sold out" (runpod-facts quirk 13). */
-    readonly count: 1;
+    readonly count: number;
     readonly allowedCudaVersions?: readonly string[];
     readonly minCudaVersion?: string;
   };
   readonly cloud: "SECURE";
+  /** Reads as a preference and is enforced; a refusal is worded as no capacity (runpod-facts quirk 14). */
+  readonly dataCenterIds?: readonly string[];
   readonly disk: number;
   /** Empty: nothing on the pod is reachable from outside. */
   readonly ports: readonly string[];
@@ -31,7 +33,10 @@ export interface CreateBody {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Environment variables by meaning. The script on the pod reads these names; see pod/. */
+/**
+ * Environment variables by meaning. The start script in pod/ reads these names; repository, run and attempt it takes from
+ * the ownership tags (tags.ts).
+ */
 export const POD_ENV = {
   /** Single-use runner registration. Secret until used. */
   jitConfig: "GPU_GATE_JIT_CONFIG",
@@ -39,26 +44,26 @@ export const POD_ENV = {
   proofNonce: "GPU_GATE_PROOF_NONCE",
   exitNonce: "GPU_GATE_EXIT_NONCE",
   /** Where the pod reports to: `<url>/pod/v1/<repository id>/<attempt>/<proof|exit>`. */
-  controlUrl: "GPU_GATE_CONTROL_URL",
+  controlUrl: "GPU_GATE_URL",
 } as const;
 
 /** Facts that may travel to a pod: nothing here is secret. Anything a pod shall know must be added to this list. */
 export const POD_FACTS = {
   tier: "GPU_GATE_TIER",
   gpuId: "GPU_GATE_GPU_ID",
-  usdPerHour: "GPU_GATE_USD_PER_HOUR",
-  minVramGb: "GPU_GATE_MIN_VRAM_GB",
-  minCuda: "GPU_GATE_MIN_CUDA",
-  repository: "GPU_GATE_REPOSITORY",
-  headSha: "GPU_GATE_HEAD_SHA",
-  testedSha: "GPU_GATE_TESTED_SHA",
+  price: "GPU_GATE_PRICE",
+  /** Names that nvidia-smi may print, one a line. */
+  expectedGpuNames: "GPU_GATE_EXPECTED_GPU_NAMES",
+  minVramMb: "GPU_GATE_MIN_VRAM_MB",
+  minDriverCuda: "GPU_GATE_MIN_DRIVER_CUDA",
+  startupSeconds: "GPU_GATE_STARTUP_SECONDS",
+  smoke: "GPU_GATE_SMOKE",
   workflowRef: "GPU_GATE_WORKFLOW_REF",
   runAttempt: "GPU_GATE_RUN_ATTEMPT",
-  runnerName: "GPU_GATE_RUNNER_NAME",
-  nvrtcBaselineUrl: "GPU_GATE_NVRTC_126_URL",
-  nvrtcBaselineSha256: "GPU_GATE_NVRTC_126_SHA256",
-  nvrtcFullUrl: "GPU_GATE_NVRTC_128_URL",
-  nvrtcFullSha256: "GPU_GATE_NVRTC_128_SHA256",
+  nvrtcBaselineUrl: "GPU_GATE_NVRTC_12_6_URL",
+  nvrtcBaselineSha256: "GPU_GATE_NVRTC_12_6_SHA256",
+  nvrtcFullUrl: "GPU_GATE_NVRTC_12_8_URL",
+  nvrtcFullSha256: "GPU_GATE_NVRTC_12_8_SHA256",
 } as const;
 
 export type PodFact = keyof typeof POD_FACTS;
@@ -77,7 +82,11 @@ export interface CreateRequest {
   /** `registry/repository@sha256:...`: never a tag, which may mean another image a minute later. */
   readonly image: string;
   readonly gpuId: string;
+  /** 1 unless told otherwise. */
+  readonly gpuCount?: number;
   readonly cuda: CudaWish;
+  /** Empty or absent: any. */
+  readonly dataCenterIds?: readonly string[];
   readonly diskGb: number;
   readonly entrypoint: readonly string[];
   readonly cmd: readonly string[];
@@ -118,11 +127,13 @@ export function buildCreateBody(request: CreateRequest): Result<CreateBody, Body
   const count = Object.keys(variables).length;
   if (count > MAX_ENV_VARIABLES) return err({ reason: "too-many-variables", count, limit: MAX_ENV_VARIABLES });
 
+  const dataCenterIds = request.dataCenterIds ?? [];
   const body: CreateBody = {
     name: request.name,
     image: request.image,
-    gpu: { id: request.gpuId, count: 1, ...cudaFields(request.cuda) },
+    gpu: { id: request.gpuId, count: request.gpuCount ?? 1, ...cudaFields(request.cuda) },
     cloud: "SECURE",
+    ...(dataCenterIds.length === 0 ? {} : { dataCenterIds }),
     disk: request.diskGb,
     ports: [],
     args: JSON.stringify({ entrypoint: request.entrypoint, cmd: request.cmd }),
@@ -147,6 +158,7 @@ export function probeBody(gpuId: string, cuda: CudaWish): CreateBody {
     image: `x@sha256:${"0".repeat(64)}`,
     gpu: { id: gpuId, count: 1, ...cudaFields(cuda) },
     cloud: "SECURE",
+    dataCenterIds: [],
     disk: 100,
     ports: [],
     args: JSON.stringify({ entrypoint: [], cmd: [] }),
@@ -206,6 +218,7 @@ export interface LoggedCreateBody {
   readonly image: string;
   readonly gpu: CreateBody["gpu"];
   readonly cloud: string;
+  readonly dataCenterIds: readonly string[];
   readonly disk: number;
   readonly ports: readonly string[];
   readonly argsBytes: number;
@@ -225,6 +238,7 @@ export function redactCreateBody(body: CreateBody): LoggedCreateBody {
     image: body.image,
     gpu: body.gpu,
     cloud: body.cloud,
+    dataCenterIds: body.dataCenterIds ?? [],
     disk: body.disk,
     ports: body.ports,
     argsBytes: new TextEncoder().encode(body.args).length,

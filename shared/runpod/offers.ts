@@ -76,7 +76,7 @@ export const PRICING_QUERY =
 const graphqlEntry = z.object({
   id: z.string().min(1),
   memoryInGb: numberOrNull.optional(),
-  secureCloud: z.unknown(),
+  secureCloud: z.unknown().optional(),
   securePrice: numberOrNull.optional(),
   lowestPrice: z
     .object({

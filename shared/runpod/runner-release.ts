@@ -15,7 +15,7 @@ export interface RunnerRelease {
 
 const releaseSchema = z.object({
   tag_name: z.string(),
-  published_at: z.unknown(),
+  published_at: z.unknown().optional(),
   draft: z.boolean().catch(false),
   prerelease: z.boolean().catch(false),
 });

@@ -29,8 +29,8 @@ export function tagNames(prefix = "GPU_GATE_"): TagNames {
   return {
     deployment: `${prefix}DEPLOYMENT`,
     repositoryId: `${prefix}REPOSITORY_ID`,
-    requestId: `${prefix}REQUEST_ID`,
-    attemptId: `${prefix}ATTEMPT_ID`,
+    requestId: `${prefix}REQUEST`,
+    attemptId: `${prefix}ATTEMPT`,
     runId: `${prefix}RUN_ID`,
     keep: `${prefix}KEEP`,
   };

@@ -14,10 +14,10 @@ export const tierListSchema = z.array(z.object({ name: z.string(), gpuIds: z.arr
 export const cudaVersionListSchema = z.array(z.string());
 
 /**
- * Hopper and everything dearer that RunPod lists next to it. Matched as a word, so `NVIDIA H100 80GB HBM3`, `NVIDIA H100
- * PCIe`, `NVIDIA H100 NVL`, `NVIDIA H200` and `NVIDIA B200` are all refused.
+ * Hopper, and everything dearer that RunPod lists next to it: `NVIDIA H100 80GB HBM3`, `NVIDIA H200`, `NVIDIA GH200 480GB`,
+ * `NVIDIA B200`, `AMD Instinct MI300X OAM`. The model must begin a word, so `RTX A4000` or `40GB` never match.
  */
-const H100_CLASS = /\b(?:GH|GB|H|B)\d{3}\b/i;
+const H100_CLASS = /(?<![A-Z0-9])(?:H\d{2,3}|GH\d{3}|G?B\d{3}|MI3\d{2})(?!\d)/i;
 
 export function isH100Class(gpuId: string): boolean {
   return H100_CLASS.test(gpuId);
@@ -63,6 +63,12 @@ export interface TierLimits {
 export function validateTiers(tiers: readonly Tier[], limits: TierLimits): readonly string[] {
   const problems = [...tierShapeProblems(tiers)];
   for (const tier of tiers) {
+    const most = tier.maxUsdPerHour ?? null;
+    if (most !== null && !(most <= limits.ceilingUsdPerHour)) {
+      problems.push(
+        `Tier "${tier.name}" allows USD ${most} per hour, above the ceiling of ${limits.ceilingUsdPerHour}.`,
+      );
+    }
     for (const id of new Set(tier.gpuIds)) {
       if (isH100Class(id)) {
         problems.push(`GPU id "${id}" in tier "${tier.name}" is of the H100 class or above, which is never rented.`);
