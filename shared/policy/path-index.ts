@@ -90,19 +90,20 @@ interface Found {
 
 function look(path: string, files: ReadonlyMap<string, Mark>, prefixes: ReadonlyMap<string, Mark>): PathVerdict {
   const found: Found = { docs: null, ci: null, except: null, control: [], hostedOnly: [] };
-  take(found, files.get(path), { entry: path, prefix: false });
+  take(found, files.get(path), path, false);
   // An exactly named file is what it is named; the exception is for what the documentation folders sweep in.
   const namedAsDocs = found.docs !== null;
   for (let slash = path.indexOf("/"); slash !== -1; slash = path.indexOf("/", slash + 1)) {
     const entry = path.slice(0, slash + 1);
-    take(found, prefixes.get(entry), { entry, prefix: true });
+    take(found, prefixes.get(entry), entry, true);
   }
   if (namedAsDocs) return { ...found, except: null };
   return found.except === null ? found : { ...found, docs: null };
 }
 
-function take(found: Found, mark: Mark | undefined, match: Match): void {
+function take(found: Found, mark: Mark | undefined, entry: string, prefix: boolean): void {
   if (mark === undefined) return;
+  const match: Match = { entry, prefix };
   if (mark.docs) found.docs ??= match;
   if (mark.ci) found.ci ??= match;
   if (mark.except) found.except ??= match;

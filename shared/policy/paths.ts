@@ -53,7 +53,11 @@ function rank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }
 
+/** Where the two orders can differ: surrogates, and the units above them. */
+const ORDERS_DIFFER = /[\ud800-\uffff]/;
+
 /** Without repeats, in code point order. */
 export function sortedUnique(paths: Iterable<string>): string[] {
-  return [...new Set(paths)].sort(byCodePoint);
+  const unique = [...new Set(paths)];
+  return unique.some((path) => ORDERS_DIFFER.test(path)) ? unique.sort(byCodePoint) : unique.sort();
 }
