@@ -53,6 +53,13 @@ export const probeCommand: Command = {
         json: { type: "boolean", default: false },
       },
     });
+    // First the switch alone: a lane that is off is skipped cleanly, whatever else is wrong with it.
+    const off = admitProbe({ switchValue: io.env["LANE_SWITCH"] ?? null, requiredLabels: [] });
+    if (!off.ask && off.verdict.reason === "disabled") {
+      await writeOutputs(off.verdict, io);
+      report(off.verdict, values.lane ?? io.env["LANE_NAME"] ?? "(unnamed)", "", values.json, io);
+      return EXIT_OK;
+    }
     const { labels, lane, runbook } = await contractOf(values, io);
     const verdict = await ask(labels, values.repository, values.organisation, io);
     await writeOutputs(verdict, io);
