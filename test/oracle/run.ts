@@ -49,7 +49,9 @@ export async function loadAdapters(folder: string): Promise<CorpusAdapter[]> {
 
 export async function loadOverrules(file: string): Promise<OverruleReasons> {
   const { rules } = overrulesSchema.parse(JSON.parse(await readFile(file, "utf8")));
-  return new Map(rules.map(({ id, reason }) => [id, reason]));
+  const reasons = new Map(rules.map(({ id, reason }) => [id, reason]));
+  if (reasons.size !== rules.length) throw new Error("two overrules have the same id");
+  return reasons;
 }
 
 /** Every `*.json` of the folder. Rejects when the folder cannot be read. */
