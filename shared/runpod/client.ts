@@ -33,7 +33,7 @@ export type { RunPodFailure } from "./failure.ts";
 
 export interface RunPodClientOptions {
   readonly apiKey: string;
-  /** `https://api.runpod.io`; the paths `/v2/...` are added here. */
+  /** `https://api.runpod.io`, with or without `/v2` at its end. */
   readonly baseUrl: string;
   readonly graphqlUrl: string;
   readonly fetch: FetchLike;
@@ -166,7 +166,7 @@ const balanceAnswer = z.object({
 });
 
 export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
-  const base = options.baseUrl.replace(/\/+$/, "");
+  const base = options.baseUrl.replace(/\/+$/, "").replace(/\/v2$/, "");
   const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
   const tagNames = options.tagNames ?? GPU_GATE_TAGS;
 

@@ -84,6 +84,10 @@ describe("the plan", () => {
     expect(made.leftOut).toEqual([{ gpuId: "B", tier: "cheap", why: "above-ceiling", price: 1.8 }]);
   });
 
+  test("the ceiling itself is still allowed", () => {
+    expect(order(plan([offer("A", 1.6)]))[0]).toBe("A");
+  });
+
   test("a tier may have a lower limit of its own", () => {
     const tiers: readonly Tier[] = [{ name: "cheap", gpuIds: ["A"], maxUsdPerHour: 0.3 }, ...TIERS.slice(1)];
     expect(order(plan([offer("A", 0.4)], { tiers }))).toEqual(["D"]);

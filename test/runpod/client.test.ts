@@ -13,6 +13,7 @@ interface Sent {
   readonly method: string;
   readonly headers: Headers;
   readonly body: string | null;
+  readonly redirect: string | undefined;
 }
 
 type Reply = Response | Error | ((sent: Sent) => Response);
@@ -41,6 +42,7 @@ function rig(...replies: readonly Reply[]): {
       method: init?.method ?? "GET",
       headers: new Headers(init?.headers),
       body: typeof init?.body === "string" ? init.body : null,
+      redirect: init?.redirect,
     };
     sent.push(request);
     clock.at += 100;
@@ -167,8 +169,20 @@ describe("every call", () => {
   test("a redirect is not followed: it would carry the key away", async () => {
     const { client, sent } = rig(new Response(null, { status: 302, headers: { location: "https://evil.test/" } }));
     expect(await client.getPod("p1")).toMatchObject({ kind: "failure", failure: { reason: "invalid", status: 302 } });
-    expect(sent).toHaveLength(1);
+    expect(sent.map((one) => one.redirect)).toEqual(["manual"]);
   });
+});
+
+test.each([BASE, `${BASE}/`, `${BASE}/v2`, `${BASE}/v2/`])("the base URL may be written as %s", async (baseUrl) => {
+  const asked: string[] = [];
+  const fetch: FetchLike = (url) => {
+    asked.push(url);
+    return Promise.resolve(json({ gpus: [] }));
+  };
+  const clock = { now: () => NOW };
+  const client = createRunPodClient({ apiKey: KEY, baseUrl, graphqlUrl: "", fetch, clock, userAgent: "x" });
+  await client.catalogGpus();
+  expect(asked[0]).toMatch(/^https:\/\/runpod\.test\/v2\/catalog\/gpus\?/);
 });
 
 describe("createPod", () => {
