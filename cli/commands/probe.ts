@@ -3,14 +3,8 @@ import { appendFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { CONFIG_PATH } from "../../shared/config/schema.ts";
 import { REASONS } from "../../shared/audit/reasons.ts";
-import {
-  admitProbe,
-  describeSeen,
-  judgeRunners,
-  probeReasonCode,
-  type ProbeVerdict,
-} from "../../shared/policy/probe.ts";
-import { readRunners } from "../../shared/policy/read-runners.ts";
+import { admitProbe, describeSeen, probeReasonCode, type ProbeVerdict } from "../../shared/policy/probe.ts";
+import { probeLive } from "../../shared/policy/read-runners.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
 import { githubGet, repositoryOf } from "../github-get.ts";
 import { configFromFile } from "../repository-config.ts";
@@ -112,7 +106,7 @@ async function ask(
   const admitted = admitProbe({ switchValue: io.env["LANE_SWITCH"] ?? null, requiredLabels: labels });
   if (!admitted.ask) return admitted.verdict;
   const { owner, name } = repositoryOf(repository, io);
-  return judgeRunners(admitted.labels, await readRunners(githubGet(io), { owner, repository: name, organisation }));
+  return await probeLive(admitted.labels, githubGet(io), { owner, repository: name, organisation });
 }
 
 async function writeOutputs(verdict: ProbeVerdict, io: Io): Promise<void> {

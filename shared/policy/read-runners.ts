@@ -7,7 +7,7 @@
  * the probe then believes a match but not the lack of one.
  */
 import * as z from "zod";
-import type { RunnerListing, RunnerPage } from "./probe.ts";
+import { judgeRunners, type ProbeVerdict, type RunnerListing, type RunnerPage } from "./probe.ts";
 
 export type PageAnswer =
   | { readonly kind: "answer"; readonly status: number; readonly body: string }
@@ -40,6 +40,23 @@ const groupPage = z.object({
 });
 
 const repositoryAnswer = z.object({ private: z.boolean() });
+
+/**
+ * Reads and judges. A match is believed at once. The lack of one in a list of several pages is believed only after a
+ * second reading: one runner leaving and another coming between two pages hides a third and keeps every count right.
+ */
+export async function probeLive(
+  labels: readonly string[],
+  get: GetPage,
+  scope: RunnerScope,
+  unproven: ReadonlySet<string> = new Set(),
+): Promise<ProbeVerdict> {
+  const listing = await readRunners(get, scope);
+  const verdict = judgeRunners(labels, listing, unproven);
+  const lacking = verdict.reason === "no-complete-match" || verdict.reason === "offline";
+  if (!lacking || listing.kind !== "pages" || listing.pages.length < 2) return verdict;
+  return judgeRunners(labels, await readRunners(get, scope), unproven);
+}
 
 /** Every page of every list in scope, or the first failure. Costs one request for each 100 runners and round. */
 export async function readRunners(get: GetPage, scope: RunnerScope): Promise<RunnerListing> {
