@@ -1,2 +1,111 @@
+/**
+ * `RepositoryGate`: one object per repository id. A thin shell around `Gate`: storage, alarm, clients; native RPC.
+ *
+ * Every public method is reachable by RPC from the Worker and from nowhere else.
+ */
 import { DurableObject } from "cloudflare:workers";
-export class RepositoryGate extends DurableObject<Env> {}
+import { systemClock, systemRandom, type Millis } from "../shared/ports.ts";
+import type { Delivery } from "../shared/lifecycle/signal.ts";
+import type { Verdict } from "../shared/lifecycle/verdict.ts";
+import { Gate, type Accepted, type PodWord } from "./gate/gate.ts";
+import type { AccountAnswer, AccountPort } from "./gate/ports.ts";
+import { gateView, type GateView } from "./gate/view.ts";
+import { durableAlarm, durableSql, githubClientFor, imageResolverFor, logLine, runpodClientFor } from "./platform.ts";
+import { ACCOUNT_NAME } from "./runpod-account.ts";
+import { readSettings } from "./settings.ts";
+
+export class RepositoryGate extends DurableObject<Env> {
+  readonly #gate: Gate;
+  readonly #repositoryId: string;
+
+  constructor(state: DurableObjectState, env: Env) {
+    super(state, env);
+    const settings = readSettings(env);
+    if (!settings.ok) throw new Error(`configuration: ${settings.error.join(" ")}`);
+    this.#repositoryId = state.id.name ?? "";
+    this.#gate = new Gate({
+      sql: durableSql(state.storage),
+      alarm: durableAlarm(state.storage),
+      clock: systemClock,
+      random: systemRandom,
+      account: accountPort(env, this.#repositoryId),
+      runpod: runpodClientFor(settings.value),
+      github: githubClientFor(settings.value),
+      resolveImage: imageResolverFor(settings.value),
+      publicUrl: settings.value.publicUrl,
+      deployment: settings.value.deployment,
+      appId: settings.value.appId,
+      log: logLine,
+    });
+  }
+
+  /** Takes a verified delivery for this repository. */
+  accept(delivery: Delivery): Accepted {
+    return this.#gate.accept(delivery);
+  }
+
+  /** A call of a pod's start script. False for everything that is not exactly the expected call. */
+  async podCall(attemptId: string, nonce: string, word: PodWord): Promise<boolean> {
+    return this.#gate.podCall(attemptId, nonce, word);
+  }
+
+  adoptStray(podId: string, why: string, createdAt: Millis | null): void {
+    this.#gate.adoptStray(podId, why, createdAt);
+  }
+
+  stop(requestId: string, word: Verdict): boolean {
+    return this.#gate.stop(requestId, word);
+  }
+
+  /** Cron's minute. */
+  tick(): { readonly overdue: number; readonly open: number } {
+    return this.#gate.tick();
+  }
+
+  knowsAttempt(attemptId: string): boolean {
+    return this.#gate.knowsAttempt(attemptId);
+  }
+
+  view(): GateView {
+    return gateView(this.#gate.store, systemClock.now());
+  }
+
+  override async alarm(): Promise<void> {
+    // Nothing may escape: an alarm that throws six times is never fired again.
+    try {
+      await this.#gate.run();
+    } catch (error) {
+      logLine({ event: "alarm.failed", message: error instanceof Error ? error.message : "unknown error" });
+      await this.ctx.storage.setAlarm(systemClock.now() + 5_000);
+    }
+  }
+}
+
+/** The account as the gate sees it: a lost object or a failed call is an answer, never an exception. */
+function accountPort(env: Env, repositoryId: string): AccountPort {
+  const account = () => env.RUNPOD_ACCOUNT.getByName(ACCOUNT_NAME);
+  return {
+    listPods: (notBefore) => flat(async () => account().listPods(notBefore)),
+    reserve: (attemptId, micros) => told(async () => account().reserve(attemptId, repositoryId, micros)),
+    commit: (attemptId, micros) => told(async () => nothing(await account().commit(attemptId, micros))),
+    release: (attemptId) => told(async () => nothing(await account().release(attemptId))),
+    register: (repository) => told(async () => nothing(await account().register(repository))),
+  };
+}
+
+function nothing(_done: unknown): null {
+  return null;
+}
+
+async function told<T>(call: () => Promise<T>): Promise<AccountAnswer<T>> {
+  try {
+    return { ok: true, value: await call() };
+  } catch (error) {
+    return { ok: false, why: error instanceof Error ? error.message : "the account object did not answer" };
+  }
+}
+
+async function flat<T>(call: () => Promise<AccountAnswer<T>>): Promise<AccountAnswer<T>> {
+  const answer = await told(call);
+  return answer.ok ? answer.value : answer;
+}

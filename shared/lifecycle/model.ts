@@ -355,6 +355,8 @@ export const checkSchema = z.object({
   checkRunId: z.string().nullable(),
   published: z.string().nullable(),
   completed: z.boolean(),
+  /** The completed run only said that deletion is unproven: the real verdict follows as a new run. */
+  saidUnproven: z.boolean().default(false),
 });
 
 export const requestSchema = z.object({

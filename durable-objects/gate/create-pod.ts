@@ -1,0 +1,113 @@
+/**
+ * One create request: the pull request looked at once more, the body built from stored facts and in-memory secrets, the
+ * answer classified. The only place where money is spent.
+ */
+import type { CreateOutcome, Task } from "../../shared/lifecycle/tasks.ts";
+import { followsPull, obsolete } from "../../shared/lifecycle/judge.ts";
+import { buildCreateBody } from "../../shared/runpod/create-body.ts";
+import { unreachable } from "../../shared/result.ts";
+import { startScript } from "../../pod/start-script.generated.ts";
+import { observe, podFacts } from "./observe.ts";
+import type { PerformContext } from "./perform.ts";
+
+export async function createPod(
+  task: Extract<Task, { kind: "create-pod" }>,
+  context: PerformContext,
+): Promise<CreateOutcome> {
+  const { ports, request, store, secrets, repository } = context;
+  const state = request.state;
+  const secret = secrets.of(task.attemptId);
+  const config = request.terms === null ? null : store.config(request.terms.configHash);
+  const attempt = state.kind === "provisioning" ? state.attempt : null;
+  if (secret === null || config === null || attempt === null || attempt.run === null || state.kind !== "provisioning") {
+    return { kind: "secret-lost" };
+  }
+  const pull = followsPull(request);
+  if (pull !== undefined) {
+    const seen = await observe({ pull }, { ...context, dueAt: context.dueAt });
+    const gone = obsolete(request, seen.pull);
+    if (gone !== null) return { kind: "obsolete", which: gone.kind === "closed" ? "closed" : "head-moved" };
+  }
+  const gpuId = task.candidate.acceptedIds[0] ?? "";
+  const limits = request.terms?.limits;
+  const body = buildCreateBody({
+    name: task.podName,
+    image: state.plan.image,
+    gpuId,
+    gpuCount: config.gpu.count,
+    cuda: { kind: "allowed", versions: config.gpu.cuda_versions },
+    dataCenterIds: config.gpu.data_centers,
+    diskGb: config.gpu.disk_gb,
+    entrypoint: ["bash", "-c"],
+    // The second word names the script in process lists.
+    cmd: [startScript, "gpu-gate-start"],
+    env: {
+      jitConfig: secret.jitConfig,
+      proofNonce: secret.proofNonce,
+      exitNonce: secret.exitNonce,
+      controlUrl: ports.publicUrl,
+      owner: {
+        deployment: ports.deployment,
+        repositoryId: repository.id,
+        requestId: request.id,
+        attemptId: task.attemptId,
+        runId: attempt.run.runId,
+        keep: "false",
+      },
+      facts: {
+        tier: task.candidate.tier,
+        gpuId,
+        price: task.candidate.price === null ? "" : String(task.candidate.price),
+        expectedGpuNames: task.candidate.acceptedIds.join("\n"),
+        minVramMb: String(config.gpu.min_vram_gb * 1000),
+        minDriverCuda: "12.6",
+        startupSeconds: String(Math.ceil((limits?.startup ?? 420_000) / 1000)),
+        smoke: Object.keys(config.gpu.nvrtc).length > 0 ? "required" : "off",
+        runAttempt: String(attempt.run.attempt),
+        workflowRef: `${repository.owner}/${repository.name}/${request.terms?.workflows.execute ?? ""}@refs/heads/${request.admission?.defaultBranch ?? ""}`,
+        ...(config.gpu.nvrtc["12.6"] === undefined
+          ? {}
+          : { nvrtcBaselineUrl: config.gpu.nvrtc["12.6"].url, nvrtcBaselineSha256: config.gpu.nvrtc["12.6"].sha256 }),
+        ...(config.gpu.nvrtc["12.8"] === undefined
+          ? {}
+          : { nvrtcFullUrl: config.gpu.nvrtc["12.8"].url, nvrtcFullSha256: config.gpu.nvrtc["12.8"].sha256 }),
+      },
+    },
+  });
+  const sentAt = ports.clock.now();
+  if (!body.ok) {
+    const detail = `The create request cannot be sent: ${body.error.reason}.`;
+    return { kind: "stop", reason: "request-invalid", detail, elapsedMs: 0 };
+  }
+  const answer = await ports.runpod.createPod(body.value, { timeoutMs: task.timeoutMs });
+  const elapsedMs = Math.max(0, ports.clock.now() - sentAt);
+  switch (answer.kind) {
+    case "created":
+      return { kind: "created", pod: podFacts(answer.pod), sentAt, elapsedMs };
+    case "capacity":
+      return { kind: "capacity", elapsedMs };
+    case "rate-limited":
+      return { kind: "rate-limited", retryAfterMs: answer.retryAfterMs, elapsedMs };
+    case "ambiguous":
+      return { kind: "ambiguous", why: answer.why, retryAfterMs: answer.retryAfterMs, sentAt, elapsedMs };
+    case "balance":
+      return { kind: "stop", reason: "balance", detail: "RunPod refused for lack of balance.", elapsedMs };
+    case "pool-forbidden":
+      return { kind: "skip", why: "pool", detail: answer.details.join(" "), elapsedMs };
+    case "edge-blocked":
+      return { kind: "stop", reason: "provider-outage", detail: "RunPod's network edge refused the request.", elapsedMs };
+    case "unauthorized":
+      return { kind: "stop", reason: "provider-key", detail: "RunPod did not accept the key.", elapsedMs };
+    case "image-refused":
+      return { kind: "stop", reason: "image-refused", detail: answer.details.join(" "), elapsedMs };
+    case "invalid":
+      // A 400 may be a shortage in words we do not know; a 422 breaks the contract everywhere.
+      return answer.status === 400
+        ? { kind: "skip", why: "invalid", detail: answer.details.join(" "), elapsedMs }
+        : { kind: "stop", reason: "request-invalid", detail: answer.details.join(" "), elapsedMs };
+    case "retired":
+      return { kind: "stop", reason: "provider-outage", detail: "RunPod has retired this interface.", elapsedMs };
+    default:
+      return unreachable(answer, "create answer");
+  }
+}

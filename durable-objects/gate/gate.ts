@@ -1,0 +1,504 @@
+/**
+ * The gate of one repository: the only writer of its database, and the loop that performs what was decided.
+ *
+ * Each step is: load → `decide` → save state, ledger, audit and the next task in one transaction. Tasks are stored before
+ * they are performed and removed together with their outcome, so a crash at any point leaves either the intent or the
+ * result. The loop catches everything; what failed is due again later. The alarm is set from the tasks after every step,
+ * and cron wakes a gate whose alarm was lost.
+ */
+import { checkView } from "../../shared/lifecycle/check-view.ts";
+import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
+import type { GateRequest, Proof } from "../../shared/lifecycle/model.ts";
+import { newRequest, route, type NewRequest } from "../../shared/lifecycle/route.ts";
+import type { Delivery } from "../../shared/lifecycle/signal.ts";
+import { audit, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
+import { onRepeat } from "../../shared/lifecycle/tasks.ts";
+import { randomHex, type Millis } from "../../shared/ports.ts";
+import type { Verdict } from "../../shared/lifecycle/verdict.ts";
+import { lostOutcome, perform, sha256Hex } from "./perform.ts";
+import type { GatePorts } from "./ports.ts";
+import { publishCheck, wantsPublishing } from "./publish.ts";
+import { reconcile } from "./reconcile.ts";
+import { migrate } from "./schema.ts";
+import { Secrets } from "./secrets.ts";
+import { Store, type StoredTask } from "./store.ts";
+import { beginStray, strayDone } from "./strays.ts";
+
+export type Accepted = { readonly kind: "accepted" | "duplicate" | "read-only"; readonly actions: readonly string[] };
+
+/** Calls out at the same time, per gate: a Durable Object may hold six connections. */
+const PARALLEL = 5;
+/** A loop run ends after this long and is taken up by the next alarm: an alarm may run for 15 minutes. */
+const LOOP_MS = 10 * 60_000;
+/** Deliveries are remembered longer than GitHub can redeliver them (3 days). */
+const DELIVERY_MEMORY_MS = 8 * 86_400_000;
+
+export class Gate {
+  readonly store: Store;
+  readonly #ports: GatePorts;
+  readonly #secrets = new Secrets();
+  readonly #readOnly: boolean;
+  readonly #inFlight = new Map<number, Promise<void>>();
+  #pumping: Promise<void> | null = null;
+  #nudge: (() => void) | null = null;
+
+  constructor(ports: GatePorts) {
+    this.#ports = ports;
+    this.store = new Store(ports.sql);
+    this.#readOnly = migrate(ports.sql).readOnly;
+    if (!this.#readOnly) this.#recover();
+  }
+
+  get readOnly(): boolean {
+    return this.#readOnly;
+  }
+
+  /** Takes a verified delivery. Dedupe and acceptance are one transaction, keyed on processed. */
+  accept(delivery: Delivery): Accepted {
+    if (this.#readOnly) return { kind: "read-only", actions: [] };
+    const now = this.#ports.clock.now();
+    const accepted = this.#ports.sql.transaction((): Accepted => {
+      this.store.rememberRepository(delivery.repository, delivery.installationId);
+      if (this.store.delivered(delivery.guid)) {
+        this.store.count("deliveries.duplicate");
+        return { kind: "duplicate", actions: [] };
+      }
+      const actions = route(delivery.signal, this.#view());
+      const said: string[] = [];
+      for (const action of actions) {
+        switch (action.kind) {
+          case "open":
+            said.push(`open ${this.#open(action.request, now)}`);
+            break;
+          case "hint":
+            this.#apply(action.requestId, { kind: "hint" });
+            said.push(`hint ${action.requestId}`);
+            break;
+          case "reconcile":
+            this.store.putTask("reconcile", "repository", "reconcile", {}, now, now);
+            said.push("reconcile");
+            break;
+          case "note":
+            said.push(`note: ${action.why}`);
+            break;
+        }
+      }
+      this.store.markDelivered(delivery.guid, delivery.event, now, said.join("; ").slice(0, 500));
+      this.store.count(`deliveries.${delivery.event}`);
+      return { kind: "accepted", actions: said };
+    });
+    this.#arm();
+    return accepted;
+  }
+
+  /** Opens a request for a head nobody told us of; nothing if any generation exists. Used by reconciling. */
+  openIfUnknown(what: NewRequest): string | null {
+    const now = this.#ports.clock.now();
+    const id = this.#ports.sql.transaction(() =>
+      this.store.requestsOfHead(what.headSha, what.kind).length > 0 ? null : this.#open(what, now),
+    );
+    this.#arm();
+    return id;
+  }
+
+  hint(requestId: string): void {
+    this.#ports.sql.transaction(() => this.#apply(requestId, { kind: "hint" }));
+    this.#arm();
+  }
+
+  /** A person's word to end a request. False: there is none, or it has ended. */
+  stop(requestId: string, word: Verdict): boolean {
+    const stopped = this.#ports.sql.transaction(() => {
+      const task = this.store.taskOf("main", requestId);
+      const inFlight = task !== null && task.startedAt !== null;
+      const step = this.#apply(requestId, { kind: "stop", verdict: word, inFlight });
+      return step !== null && step.ignored === null;
+    });
+    this.#arm();
+    return stopped;
+  }
+
+  /**
+   * A call of the pod's start script. The nonce is compared by hash; wrong, repeated or out of place is one and the same
+   * `false`, so that a caller learns nothing.
+   */
+  async podCall(attemptId: string, nonce: string, word: PodWord): Promise<boolean> {
+    const hash = await sha256Hex(nonce);
+    const taken = this.#ports.sql.transaction(() => {
+      const known = this.store.attempt(attemptId);
+      const expected = word.kind === "proof" ? known?.proofHash : known?.exitHash;
+      if (known === null || expected === null || expected === undefined || !sameText(expected, hash)) return false;
+      const event: GateEvent =
+        word.kind === "proof"
+          ? { kind: "proof", attemptId, proof: { ...word.proof, at: this.#ports.clock.now() } }
+          : { kind: "exit", attemptId, code: word.code };
+      const step = this.#apply(known.requestId, event);
+      return step !== null && step.ignored === null;
+    });
+    this.store.count(`pod-calls.${word.kind}.${taken ? "taken" : "refused"}`);
+    this.#arm();
+    return taken;
+  }
+
+  /** A pod that carries our name and that no open attempt owns: removed, proven gone and booked on its own. */
+  adoptStray(podId: string, why: string, createdAt: Millis | null): void {
+    this.#ports.sql.transaction(() => beginStray(this.store, podId, why, createdAt, this.#ports.clock.now()));
+    this.#arm();
+  }
+
+  /** Runs everything that is due, and what becomes due meanwhile, until nothing is. One loop at a time. */
+  run(): Promise<void> {
+    if (this.#pumping !== null) {
+      this.#nudge?.();
+      return this.#pumping;
+    }
+    this.#pumping = this.#pump().finally(() => {
+      this.#pumping = null;
+      this.#arm();
+    });
+    return this.#pumping;
+  }
+
+  /** What cron does here every minute: forget old deliveries, compare with GitHub when that is due, wake a lost alarm. */
+  tick(): { readonly overdue: number; readonly open: number } {
+    if (this.#readOnly) return { overdue: 0, open: 0 };
+    const now = this.#ports.clock.now();
+    this.store.forgetDeliveries(now - DELIVERY_MEMORY_MS);
+    const overdue = this.store.dueTasks(now - 5_000, 1000).length;
+    if (this.store.repository() !== null && this.store.taskOf("reconcile", "repository") === null) {
+      const last = Number(this.store.meta("reconciled_at") ?? "0");
+      const every = this.#reconcileEvery();
+      if (now - last >= every) this.store.putTask("reconcile", "repository", "reconcile", {}, now, now);
+    }
+    this.#arm();
+    return { overdue, open: this.store.openRequests().length };
+  }
+
+  /** Whether this gate has open work for an attempt; asked when the account compares its books. */
+  knowsAttempt(attemptId: string): boolean {
+    const known = this.store.attempt(attemptId);
+    if (known === null) return false;
+    const request = this.store.request(known.requestId);
+    return request !== null && request.state.kind !== "concluded";
+  }
+
+  async #pump(): Promise<void> {
+    const until = this.#ports.clock.now() + LOOP_MS;
+    for (;;) {
+      const now = this.#ports.clock.now();
+      if (now < until) {
+        for (const task of this.store.dueTasks(now, PARALLEL)) {
+          if (this.#inFlight.size >= PARALLEL) break;
+          this.#start(task, now);
+        }
+      }
+      if (this.#inFlight.size === 0) break;
+      await Promise.race([...this.#inFlight.values(), new Promise<void>((resolve) => (this.#nudge = resolve))]);
+      this.#nudge = null;
+    }
+    await this.#sealAudit();
+  }
+
+  #start(task: StoredTask, now: Millis): void {
+    this.store.startTask(task.id, now);
+    const work = this.#perform({ ...task, startedAt: now, tries: task.tries + 1 }, now)
+      .catch((error: unknown) => this.#failed({ ...task, startedAt: now }, error))
+      .finally(() => {
+        this.#inFlight.delete(task.id);
+      });
+    this.#inFlight.set(task.id, work);
+  }
+
+  async #perform(task: StoredTask, startedAt: Millis): Promise<void> {
+    switch (task.lane) {
+      case "main":
+        return this.#performMain(task, startedAt);
+      case "check":
+        await publishCheck(task, this.#outside(task.subject), (requestId) => this.#publishLater(requestId));
+        break;
+      case "stray":
+        await strayDone(task, this.#ports, this.store);
+        break;
+      case "reconcile":
+        await reconcile(task, this.#ports, this.store, this.#client(null), {
+          openIfUnknown: (what) => this.openIfUnknown(what),
+          hint: (requestId) => this.hint(requestId),
+        });
+        break;
+    }
+    this.#arm();
+  }
+
+  async #performMain(task: StoredTask, startedAt: Millis): Promise<void> {
+    const request = this.store.request(task.subject);
+    if (request === null) {
+      this.store.removeTask(task.id);
+      return;
+    }
+    const parsed = this.store.parseTask(task);
+    const outside = this.#outside(task.subject);
+    // A task started before and not finished: its answer was lost with the process that asked.
+    const lost = task.tries > 1 && onRepeat[parsed.kind] === "lost" ? lostOutcome(parsed, this.#createdAt(task)) : null;
+    const done =
+      lost ??
+      (await perform(parsed, {
+        ...outside,
+        request,
+        startedAt,
+        dueAt: task.dueAt,
+        createdAt: this.#createdAt(task),
+      }));
+    this.#ports.sql.transaction(() => {
+      // The task may have been replaced while it ran: then its outcome belongs to nobody.
+      if (this.store.task(task.id) === null) return;
+      this.store.removeTask(task.id);
+      this.#apply(task.subject, { kind: "done", taskId: task.id, done });
+    });
+    this.#arm();
+  }
+
+  /** Whatever a performance threw is a fault of ours: the task is due again, later and later, and says so in the log. */
+  #failed(task: StoredTask, error: unknown): void {
+    const message = error instanceof Error ? error.message : "unknown error";
+    this.#ports.log({ event: "task.failed", lane: task.lane, kind: task.kind, subject: task.subject, message });
+    const now = this.#ports.clock.now();
+    const pause = Math.min(60_000, 1_000 * 2 ** Math.min(6, task.tries));
+    this.#ports.sql.transaction(() => {
+      this.store.count("tasks.failed");
+      const still = this.store.task(task.id);
+      if (still === null) return;
+      // A failed task counts as not started, but keeps its tries: a kind that may not be repeated is then looked up.
+      const payload: unknown = JSON.parse(task.payload);
+      // The row keeps the instant of the first start: a lost create may have bought a pod as early as that.
+      const since = task.startedAt ?? now;
+      const id = this.store.putTask(task.lane, task.subject, task.kind, payload, now + pause, since, task.tries + 1);
+      if (task.lane === "main") {
+        const request = this.store.request(task.subject);
+        if (request !== null) this.store.saveRequest({ ...request, task: { id, kind: task.kind } });
+      }
+    });
+    this.#arm();
+  }
+
+  /** Applies an event inside a transaction of the caller's. Null: there is no such request. */
+  #apply(requestId: string, event: GateEvent): Step | null {
+    const request = this.store.request(requestId);
+    if (request === null) return null;
+    const step = decide(request, event, this.#surroundings());
+    if (step.ignored !== null) {
+      this.store.count(`ignored.${request.state.kind}.${event.kind}`);
+      return step;
+    }
+    this.#store(request, step);
+    return step;
+  }
+
+  /** Everything a step changes, together. */
+  #store(before: GateRequest, step: Step): void {
+    const now = this.#ports.clock.now();
+    let next = step.request;
+    if (step.task !== null) {
+      const { task, dueAt } = step.task;
+      const id = this.store.putTask("main", next.id, task.kind, task, dueAt, now);
+      next = { ...next, task: { id, kind: task.kind } };
+    } else if (next.state.kind === "concluded") {
+      const left = this.store.taskOf("main", next.id);
+      if (left !== null) this.store.removeTask(left.id);
+    } else if (step.hurry) {
+      this.store.hurryTask("main", next.id, now);
+    }
+    if (next.state.kind === "queued" && step.lock === "enqueue") {
+      next = { ...next, state: { ...next.state, seq: this.store.enqueue(next.id, now) } };
+    }
+    for (const op of step.ledger) this.store.ledger(op, next.id);
+    for (const stray of step.strays) beginStray(this.store, stray.podId, stray.why, now, now);
+    for (const note of step.audit) this.#audit(next.id, note);
+    this.#forgetSecrets(before, next);
+    this.store.saveRequest(next);
+    this.#lock(step, next, now);
+    this.#publishLater(next.id);
+  }
+
+  /** The lock changes in the same transaction as the request. Fencing: only the present holder can give it up. */
+  #lock(step: Step, request: GateRequest, now: Millis): void {
+    if (step.lock === "leave" || step.lock === "release") this.store.dequeue(request.id);
+    if (step.lock === "release") {
+      const lock = this.store.lock();
+      if (lock.holder === request.id) {
+        this.store.setLock({ holder: null, fence: lock.fence, since: null });
+        this.#audit(request.id, audit("lock.release", null, { fence: lock.fence }));
+      }
+    }
+    if (step.lock !== null) this.#grant(now);
+  }
+
+  /** First in, first out. A head that is no longer there is passed over on the spot. */
+  #grant(now: Millis): void {
+    for (;;) {
+      const lock = this.store.lock();
+      if (lock.holder !== null) return;
+      const first = this.store.firstInQueue();
+      if (first === null) return;
+      this.store.dequeue(first);
+      const request = this.store.request(first);
+      if (request === null || request.state.kind !== "queued") continue;
+      const fence = lock.fence + 1;
+      this.store.setLock({ holder: first, fence, since: now });
+      this.#apply(first, { kind: "lock-granted", fence });
+      // Everybody behind moves up: their checks say so.
+      for (const waiter of this.store.queue(20)) this.#publishLater(waiter.requestId);
+    }
+  }
+
+  #open(what: NewRequest, now: Millis): string {
+    const id = this.store.nextRequestId();
+    const request = newRequest(id, what, now);
+    this.store.saveRequest(request);
+    this.#audit(id, audit("request.open", null, { head: what.headSha, row: what.row, generation: what.generation }));
+    this.#apply(id, { kind: "opened" });
+    return id;
+  }
+
+  #publishLater(requestId: string): void {
+    const request = this.store.request(requestId);
+    if (request === null || !wantsPublishing(request, checkView(request, this.queueInfo(requestId)))) return;
+    const now = this.#ports.clock.now();
+    const task = this.store.taskOf("check", requestId);
+    // One under way looks again when it is done; one that waits out a failure keeps its pause.
+    if (task !== null) return;
+    this.store.putTask("check", requestId, "check", {}, now, now);
+  }
+
+  queueInfo(requestId: string) {
+    const lock = this.store.lock();
+    return {
+      place: this.store.placeInQueue(requestId),
+      waiting: this.store.queueLength(),
+      holder: lock.holder,
+      etaMs: null,
+    };
+  }
+
+  /** Secrets live from the mint to the create's answer. */
+  #forgetSecrets(before: GateRequest, after: GateRequest): void {
+    const had = "attempt" in before.state ? before.state.attempt : null;
+    if (had === null) return;
+    const has = "attempt" in after.state ? after.state.attempt : null;
+    if (has === null || has.id !== had.id || has.pod !== null) this.#secrets.forget(had.id);
+  }
+
+  #audit(requestId: string | null, note: ReturnType<typeof audit>): void {
+    const now = this.#ports.clock.now();
+    const seq = this.store.audit(now, requestId, note);
+    this.#ports.log({
+      event: "audit",
+      seq,
+      at: now,
+      repository: this.store.meta("repository_id"),
+      request: requestId,
+      act: note.act,
+      reason: note.reason,
+      facts: JSON.stringify(note.facts),
+    });
+  }
+
+  /** Hashes new audit entries into the chain, outside the transaction that wrote them: SHA-256 here is asynchronous. */
+  async #sealAudit(): Promise<void> {
+    for (const row of this.store.unsealedAudit(500)) {
+      const previous = this.store.lastSealed()?.hash ?? "";
+      const text = JSON.stringify([previous, row.seq, row.at, row.request_id, row.act, row.reason, row.facts]);
+      const hash = await sha256Hex(text);
+      this.store.sealAudit(row.seq, hash);
+    }
+  }
+
+  /** After a start: what was under way lost its answer. It is due now; kinds that may not be repeated are looked up. */
+  #recover(): void {
+    const now = this.#ports.clock.now();
+    this.#ports.sql.transaction(() => {
+      for (const task of this.store.unfinishedTasks()) {
+        const payload: unknown = JSON.parse(task.payload);
+        const since = task.startedAt ?? now;
+        const id = this.store.putTask(task.lane, task.subject, task.kind, payload, now, since, task.tries);
+        if (task.lane === "main") {
+          const request = this.store.request(task.subject);
+          if (request !== null) this.store.saveRequest({ ...request, task: { id, kind: task.kind } });
+        }
+        this.store.count("tasks.recovered");
+      }
+    });
+    this.#arm();
+  }
+
+  #arm(): void {
+    this.#nudge?.();
+    const due = this.store.nextDue();
+    if (due !== null) this.#ports.alarm.set(due);
+  }
+
+  #surroundings(): Surroundings {
+    return {
+      now: this.#ports.clock.now(),
+      jitter: this.#ports.random.next(),
+      nonce: randomHex(this.#ports.random, 12),
+      deployment: this.#ports.deployment,
+      repositoryId: this.store.meta("repository_id") ?? "",
+    };
+  }
+
+  #view() {
+    return {
+      appId: this.#ports.appId,
+      ofHead: (headSha: string, kind: GateRequest["kind"]) => this.store.requestsOfHead(headSha, kind),
+      ofPull: (prNumber: number) => this.store.requestsOfPull(prNumber),
+      ofRun: (runId: string) => this.store.requestOfRun(runId),
+      ofCheckRun: (checkRunId: string) => this.store.requestOfCheckRun(checkRunId),
+    };
+  }
+
+  #client(request: GateRequest | null) {
+    const known = this.store.repository();
+    if (known === null) throw new Error("this gate does not know its repository yet");
+    const config = this.store.config(request?.terms?.configHash ?? "");
+    const scope =
+      config?.runner.scope === "organization"
+        ? ({ kind: "organization", org: known.repository.owner, groupId: config.runner.group_id } as const)
+        : ({ kind: "repository" } as const);
+    return this.#ports.github(known.repository, known.installationId, scope);
+  }
+
+  #outside(requestId: string) {
+    const known = this.store.repository();
+    if (known === null) throw new Error("this gate does not know its repository yet");
+    return {
+      ports: this.#ports,
+      store: this.store,
+      secrets: this.#secrets,
+      repository: known.repository,
+      github: this.#client(this.store.request(requestId)),
+      queueInfo: (id: string) => this.queueInfo(id),
+    };
+  }
+
+  #reconcileEvery(): Millis {
+    const hash = this.store.meta("last_config");
+    const config = hash === null ? null : this.store.config(hash);
+    return Math.round((config?.limits.reconcile ?? 300) * 1000);
+  }
+
+  #createdAt(task: StoredTask): Millis {
+    return this.store.taskCreatedAt(task.id) ?? task.dueAt;
+  }
+}
+
+export type PodWord =
+  | { readonly kind: "proof"; readonly proof: Omit<Proof, "at"> }
+  | { readonly kind: "exit"; readonly code: number | null };
+
+/** Compares two hex digests without telling by its time where they differ. */
+function sameText(a: string, b: string): boolean {
+  if (a.length !== b.length) return false;
+  let difference = 0;
+  for (let index = 0; index < a.length; index += 1) difference |= a.charCodeAt(index) ^ b.charCodeAt(index);
+  return difference === 0;
+}

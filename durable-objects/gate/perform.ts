@@ -1,0 +1,429 @@
+/**
+ * Performing tasks: each kind of task is one call (or one bounded set of reads) through the typed clients, and its answer in
+ * the core's words. No decision is made here; whatever is not clearly an answer comes back as unknown, lost or ambiguous.
+ */
+import { authorize } from "../../shared/authorize/authorize.ts";
+import type { RepositoryConfig } from "../../shared/config/schema.ts";
+import { microUsd } from "../../shared/cost/estimate.ts";
+import { admit, describeExceeded, totalsFor, type Caps, type MoneyLine } from "../../shared/cost/budget.ts";
+import type { GitHubClient } from "../../shared/github/client.ts";
+import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
+import type { Admission, GateRequest, Terms } from "../../shared/lifecycle/model.ts";
+import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
+import type { DispatchOutcome, Done, FindRunOutcome, Outcomes, RecheckOutcome, Task } from "../../shared/lifecycle/tasks.ts";
+import { unreachable } from "../../shared/result.ts";
+import type { Millis } from "../../shared/ports.ts";
+import { randomHex } from "../../shared/ports.ts";
+import { createPod } from "./create-pod.ts";
+import { observe, podFacts } from "./observe.ts";
+import { makePlan } from "./plan.ts";
+import type { GatePorts } from "./ports.ts";
+import type { Secrets } from "./secrets.ts";
+import type { Store } from "./store.ts";
+
+export interface PerformContext {
+  readonly ports: GatePorts;
+  readonly store: Store;
+  readonly secrets: Secrets;
+  readonly repository: RepositoryRef;
+  readonly github: GitHubClient;
+  readonly request: GateRequest;
+  /** When this performance began, as stored before it. */
+  readonly startedAt: Millis;
+  readonly dueAt: Millis;
+  readonly createdAt: Millis;
+}
+
+/** The outcome of a task whose answer was lost in a crash, for the kinds that may not be performed twice. */
+export function lostOutcome(task: Task, startedAt: Millis): Done | null {
+  switch (task.kind) {
+    case "dispatch-prepare":
+    case "dispatch-execute":
+      return { task: task.kind, outcome: { kind: "lost" } };
+    case "mint":
+      return { task: "mint", outcome: { kind: "lost" } };
+    case "create-pod":
+      return {
+        task: "create-pod",
+        outcome: { kind: "ambiguous", why: "the answer was lost", retryAfterMs: null, sentAt: startedAt, elapsedMs: 0 },
+      };
+    default:
+      return null;
+  }
+}
+
+export async function perform(task: Task, context: PerformContext): Promise<Done> {
+  const { github, ports } = context;
+  switch (task.kind) {
+    case "authorize":
+      return { task: task.kind, outcome: (await authorizeNow(context)).outcome };
+    case "observe":
+      return { task: task.kind, outcome: await observe(task.want, context) };
+    case "dispatch-prepare":
+      return { task: task.kind, outcome: await dispatchPrepare(context) };
+    case "find-prepare":
+      return { task: task.kind, outcome: await findRun(context, context.request.terms?.workflows.prepare, prepareTitle(context.request)) };
+    case "recheck":
+      return { task: task.kind, outcome: await recheck(context) };
+    case "plan":
+      return { task: task.kind, outcome: await makePlan(context) };
+    case "reserve":
+      return { task: task.kind, outcome: await reserve(task.attemptId, task.micros, context) };
+    case "mint":
+      return { task: task.kind, outcome: await mint(task, context) };
+    case "find-runner":
+      return { task: task.kind, outcome: await clearRunner(task.runnerName, context) };
+    case "dispatch-execute":
+      return { task: task.kind, outcome: await dispatchExecute(task.attemptId, context) };
+    case "find-execute":
+      return {
+        task: task.kind,
+        outcome: await findRun(context, context.request.terms?.workflows.execute, executeTitle(task.attemptId)),
+      };
+    case "create-pod":
+      return { task: task.kind, outcome: await createPod(task, context) };
+    case "look-up-pod":
+      return { task: task.kind, outcome: await lookUp(task, context) };
+    case "sleep":
+      return { task: task.kind, outcome: { sleptMs: Math.max(0, ports.clock.now() - context.createdAt) } };
+    case "deregister": {
+      const answer = await github.deleteRunner(task.runnerId);
+      if (!answer.ok) return { task: task.kind, outcome: { kind: "unknown", why: describeFailure(answer.error) } };
+      return { task: task.kind, outcome: { kind: answer.value === "busy" ? "busy" : "gone" } };
+    }
+    case "read-record": {
+      const limit = 5_000;
+      const answer = await ports.runpod.getPod(task.podId, { timeoutMs: limit });
+      const price = answer.kind === "pod" ? answer.pod.costPerHour : null;
+      return { task: task.kind, outcome: { pricePerHour: price !== null && price > 0 ? price : null } };
+    }
+    case "delete-pod": {
+      const answer = await ports.runpod.deletePod(task.podId);
+      if (answer.kind === "failure") return { task: task.kind, outcome: { kind: "unknown", why: answer.failure.reason } };
+      return { task: task.kind, outcome: { kind: answer.kind === "deleted" ? "deleted" : "not-found" } };
+    }
+    case "verify-gone": {
+      const answer = await ports.runpod.getPod(task.podId);
+      if (answer.kind === "failure") return { task: task.kind, outcome: { kind: "unknown", why: answer.failure.reason } };
+      const gone = answer.kind === "not-found" || answer.pod.status === "TERMINATED";
+      return { task: task.kind, outcome: { kind: gone ? "gone" : "alive" } };
+    }
+    case "list-pods": {
+      const answer = await ports.account.listPods(task.notBefore);
+      if (!answer.ok) return { task: task.kind, outcome: { kind: "unknown", why: answer.why } };
+      const seen = answer.value.pods.find((pod) => pod.id === task.podId);
+      return {
+        task: task.kind,
+        outcome: {
+          kind: "listed",
+          startedAt: answer.value.startedAt,
+          complete: answer.value.complete,
+          alive: seen !== undefined && seen.status !== "TERMINATED",
+        },
+      };
+    }
+    case "cancel-run":
+      return { task: task.kind, outcome: await cancelRun(task.run.runId, task.run.attempt, github) };
+    case "read-run": {
+      const answer = await github.getRunAttempt(task.run.runId, task.run.attempt);
+      if (answer.ok) {
+        return { task: task.kind, outcome: { kind: answer.value.status === "completed" ? "completed" : "running" } };
+      }
+      if (answer.error.reason === "not-found") return { task: task.kind, outcome: { kind: "gone" } };
+      return { task: task.kind, outcome: { kind: "unknown", why: describeFailure(answer.error) } };
+    }
+    case "settle":
+      return { task: task.kind, outcome: await settle(task.attemptId, task.micros, context) };
+    default:
+      return unreachable(task, "task");
+  }
+}
+
+async function authorizeNow(context: PerformContext) {
+  const { request, github, ports, store } = context;
+  const result = await authorize(github, {
+    repositoryId: context.repository.id,
+    prNumber: request.prNumber ?? 0,
+    headSha: request.headSha,
+    actor: request.actor,
+    now: ports.clock.now(),
+  });
+  const terms = "terms" in result.outcome ? result.outcome.terms : null;
+  if (result.config !== null && terms !== null) {
+    store.rememberConfig(terms.configHash, result.config);
+    store.setMeta("last_config", terms.configHash);
+  }
+  return result;
+}
+
+/** Everything that was true at authorisation, once more inside the lock; and what was prepared must still fit. */
+async function recheck(context: PerformContext): Promise<RecheckOutcome> {
+  const { request, github } = context;
+  const before = request.admission;
+  const { outcome } = await authorizeNow(context);
+  if (outcome.kind !== "admitted" || before === null) return outcome;
+  const { admission, terms } = outcome;
+  if (!admission.gpuRequired) return outcome;
+  if (admission.baseRef !== before.baseRef) {
+    return { kind: "refused", reason: "base-changed", detail: `The base is now ${admission.baseRef}.`, terms };
+  }
+  const changed = changedInputs(before, admission, request.terms, terms);
+  if (changed !== null) return { kind: "stale-inputs", why: changed };
+  const prepared = request.prepared;
+  if (prepared !== null && prepared.artifacts.length > 0) {
+    const listed = await github.listArtifacts(prepared.run.runId);
+    if (!listed.ok && listed.error.reason !== "not-found") {
+      return { kind: "unknown", why: describeFailure(listed.error), retryAt: retryAt(listed.error) };
+    }
+    const alive = new Set(listed.ok ? listed.value.items.filter((item) => !item.expired).map((item) => item.id) : []);
+    const missing = prepared.artifacts.find((artifact) => !alive.has(artifact.id));
+    if (missing !== undefined) return { kind: "stale-inputs", why: `artifact ${missing.name} is gone or expired` };
+  }
+  // The tested revision stays the one that was prepared: the merge commit moves with every push to the base.
+  return { ...outcome, admission: { ...admission, testedSha: before.testedSha, baseSha: before.baseSha } };
+}
+
+function changedInputs(before: Admission, now: Admission, termsBefore: Terms | null, termsNow: Terms): string | null {
+  if (termsBefore !== null && termsBefore.configHash !== termsNow.configHash) return "the configuration changed";
+  for (const [path, blob] of Object.entries(before.workflowBlobs)) {
+    if (now.workflowBlobs[path] !== blob) return `${path} changed on ${now.defaultBranch}`;
+  }
+  return null;
+}
+
+export function prepareTitle(request: GateRequest): string {
+  // A request sent back to preparing dispatches a second run: its own title tells the two apart.
+  const again = request.state.kind === "preparing" && request.state.backToPreparing > 0 ? " again" : "";
+  return `gpu-gate prepare ${request.id}${again}`;
+}
+
+export function executeTitle(attemptId: string): string {
+  const cut = attemptId.lastIndexOf("-");
+  return `gpu-gate execute ${attemptId.slice(0, cut)} ${attemptId}`;
+}
+
+async function dispatchPrepare(context: PerformContext): Promise<DispatchOutcome> {
+  const { request, github, ports } = context;
+  const { terms, admission } = request;
+  if (terms === null || admission === null) return { kind: "refused", why: "the request has no admission" };
+  // On the register before the first dispatch, so that cron finds this gate whatever happens next (design 3.5).
+  const registered = await ports.account.register(context.repository);
+  if (!registered.ok) return { kind: "not-sent", why: registered.why, retryAt: null };
+  return dispatch(github, terms.workflows.prepare, admission.defaultBranch, {
+    request: request.state.kind === "preparing" && request.state.backToPreparing > 0 ? `${request.id} again` : request.id,
+    tested_sha: admission.testedSha,
+    archive_key: `${terms.configHash.slice(0, 16)}-${admission.testedSha}`,
+  });
+}
+
+async function dispatchExecute(attemptId: string, context: PerformContext): Promise<DispatchOutcome> {
+  const { request, github } = context;
+  const { terms, admission, state } = request;
+  if (terms === null || admission === null || state.kind !== "provisioning" || state.attempt === null) {
+    return { kind: "refused", why: "the request has no attempt" };
+  }
+  return dispatch(github, terms.workflows.execute, admission.defaultBranch, {
+    request: request.id,
+    attempt: attemptId,
+    label: state.attempt.label,
+    tested_sha: admission.testedSha,
+    prepare_run_id: request.prepared?.run.runId ?? "",
+    artifact_ids: (request.prepared?.artifacts ?? []).map((artifact) => artifact.id).join(","),
+  });
+}
+
+async function dispatch(
+  github: GitHubClient,
+  path: string,
+  ref: string,
+  inputs: Readonly<Record<string, string>>,
+): Promise<DispatchOutcome> {
+  const file = path.split("/").at(-1) ?? path;
+  const answer = await github.dispatchWorkflow(file, ref, inputs);
+  if (answer.ok) return answer.value.runId === null ? { kind: "lost" } : { kind: "dispatched", runId: answer.value.runId };
+  switch (answer.error.reason) {
+    case "rate-limited":
+      return { kind: "not-sent", why: describeFailure(answer.error), retryAt: answer.error.retryAtMs };
+    case "server":
+    case "transport":
+    case "unreadable":
+      return { kind: "lost" };
+    case "not-found":
+      return { kind: "refused", why: `${path} is not a workflow of the default branch.` };
+    case "unauthorized":
+    case "forbidden":
+    case "gone":
+    case "conflict":
+    case "unprocessable":
+      return { kind: "refused", why: describeFailure(answer.error) };
+    default:
+      return unreachable(answer.error, "GitHub failure");
+  }
+}
+
+async function findRun(context: PerformContext, path: string | undefined, title: string): Promise<FindRunOutcome> {
+  const file = (path ?? "").split("/").at(-1) ?? "";
+  // A minute of slack: GitHub's clock is not ours.
+  const since = context.request.openedAt - 60_000;
+  const answer = await context.github.findRunsByName(file, title, since);
+  if (!answer.ok) return { kind: "unknown", why: describeFailure(answer.error) };
+  const run = answer.value.items[0];
+  if (run !== undefined) return { kind: "found", runId: run.id };
+  return answer.value.complete ? { kind: "none" } : { kind: "unknown", why: "the list of runs was cut" };
+}
+
+async function reserve(attemptId: string, micros: number, context: PerformContext): Promise<Outcomes["reserve"]> {
+  const { ports, store, request } = context;
+  const now = ports.clock.now();
+  const config = request.terms === null ? null : store.config(request.terms.configHash);
+  if (config === null) return { kind: "unknown", why: "the effective configuration is not stored" };
+  const spender = {
+    repositoryId: context.repository.id,
+    requestId: request.id,
+    prNumber: request.prNumber,
+    authorId: request.admission?.author.id ?? null,
+  };
+  // The repository's own caps and the reservation are one transaction: two requests never find the same money.
+  const decided = ports.sql.transaction((): Outcomes["reserve"] => {
+    if (store.moneyOf(attemptId) !== null) return { kind: "reserved" };
+    const lines: MoneyLine[] = store.moneyLines(now - 62 * 86_400_000, request.id, request.prNumber).map((row) => ({
+      openedAt: row.at,
+      state: row.state === "spent" ? "spent" : "reserved",
+      amount: row.micros,
+      repositoryId: context.repository.id,
+      requestId: row.request_id,
+      prNumber: row.pr_number,
+      authorId: row.author_id,
+    }));
+    const admission = admit(micros, capsOf(config), totalsFor(lines, spender, now));
+    if (!admission.admitted) return { kind: "over-cap", detail: admission.exceeded.map(describeExceeded).join(" ") };
+    store.reserveMoney({ attemptId, requestId: request.id, prNumber: request.prNumber, authorId: spender.authorId, micros, at: now });
+    return { kind: "reserved" };
+  });
+  if (decided.kind !== "reserved") return decided;
+  const answer = await ports.account.reserve(attemptId, micros);
+  if (!answer.ok) return { kind: "unknown", why: answer.why };
+  if (answer.value.kind === "over-cap") store.settleMoney(attemptId, null);
+  return answer.value;
+}
+
+function capsOf(config: RepositoryConfig): Caps {
+  const { budget } = config;
+  return {
+    run: microUsd(budget.per_run),
+    day: microUsd(budget.per_day),
+    month: microUsd(budget.per_month),
+    "pull-request": budget.per_pr === null ? null : microUsd(budget.per_pr),
+    author: budget.per_author === null ? null : microUsd(budget.per_author),
+    // Held by the account, over all repositories.
+    deployment: null,
+  };
+}
+
+async function settle(attemptId: string, micros: number | null, context: PerformContext): Promise<Outcomes["settle"]> {
+  const { ports, store } = context;
+  store.settleMoney(attemptId, micros);
+  const answer = micros === null ? await ports.account.release(attemptId) : await ports.account.commit(attemptId, micros);
+  return answer.ok ? { kind: "settled" } : { kind: "unknown", why: answer.why };
+}
+
+async function mint(
+  task: Extract<Task, { kind: "mint" }>,
+  context: PerformContext,
+): Promise<Outcomes["mint"]> {
+  const { github, ports, secrets, request } = context;
+  const config = request.terms === null ? null : context.store.config(request.terms.configHash);
+  const answer = await github.createJitRunner({
+    name: task.runnerName,
+    labels: ["self-hosted", task.label],
+    groupId: config?.runner.group_id ?? "1",
+  });
+  if (answer.ok) {
+    const proofNonce = randomHex(ports.random, 24);
+    const exitNonce = randomHex(ports.random, 24);
+    secrets.keep(task.attemptId, { jitConfig: answer.value.jitConfig, proofNonce, exitNonce });
+    return {
+      kind: "minted",
+      runnerId: answer.value.runnerId,
+      proofHash: await sha256Hex(proofNonce),
+      exitHash: await sha256Hex(exitNonce),
+    };
+  }
+  switch (answer.error.reason) {
+    case "conflict":
+      return { kind: "conflict" };
+    case "server":
+    case "transport":
+    case "unreadable":
+      // It may have been registered: the next try answers 409 if so.
+      return { kind: "retry", why: describeFailure(answer.error), retryAt: null };
+    case "rate-limited":
+      return { kind: "retry", why: describeFailure(answer.error), retryAt: answer.error.retryAtMs };
+    case "unauthorized":
+    case "forbidden":
+    case "not-found":
+    case "gone":
+    case "unprocessable":
+      return { kind: "refused", why: describeFailure(answer.error) };
+    default:
+      return unreachable(answer.error, "GitHub failure");
+  }
+}
+
+export async function sha256Hex(text: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Removes the registration of our own earlier call. One that is online or busy is somebody's: left alone. */
+async function clearRunner(name: string, context: PerformContext): Promise<Outcomes["find-runner"]> {
+  const found = await context.github.findRunnerByName(name);
+  if (!found.ok) return { kind: "unknown", why: describeFailure(found.error) };
+  if (found.value === null) return { kind: "cleared" };
+  if (found.value.status === "online" || found.value.busy) return { kind: "not-ours", why: `it is ${found.value.status}` };
+  const deleted = await context.github.deleteRunner(found.value.id);
+  if (!deleted.ok) return { kind: "unknown", why: describeFailure(deleted.error) };
+  return deleted.value === "busy" ? { kind: "not-ours", why: "it is busy" } : { kind: "cleared" };
+}
+
+async function lookUp(
+  task: Extract<Task, { kind: "look-up-pod" }>,
+  context: PerformContext,
+): Promise<Outcomes["look-up-pod"]> {
+  const answer = await context.ports.account.listPods(task.notBefore);
+  if (!answer.ok) return { kind: "unknown", why: answer.why };
+  const named = answer.value.pods.filter((pod) => pod.name === task.podName && pod.status !== "TERMINATED");
+  if (task.podId !== null && !named.some((pod) => pod.id === task.podId)) {
+    const got = await context.ports.runpod.getPod(task.podId);
+    // Only a pod of this attempt's own name is adopted: a proof's word alone buys nothing.
+    if (got.kind === "pod" && got.pod.name === task.podName) named.push(got.pod);
+  }
+  return {
+    kind: "listed",
+    startedAt: answer.value.startedAt,
+    complete: answer.value.complete,
+    pods: named.map(podFacts),
+  };
+}
+
+/** Cancels exactly this attempt, if the last read before shows it unfinished (I8). */
+async function cancelRun(runId: string, attempt: number, github: GitHubClient): Promise<Outcomes["cancel-run"]> {
+  const run = await github.getRun(runId);
+  if (!run.ok) {
+    if (run.error.reason === "not-found" || run.error.reason === "gone") return { kind: "not-ours" };
+    return { kind: "unknown", why: describeFailure(run.error) };
+  }
+  if (run.value.attempt !== attempt) return { kind: "not-ours" };
+  if (run.value.status === "completed") return { kind: "completed" };
+  const cancelled = await github.cancelRun(runId);
+  if (!cancelled.ok) return { kind: "unknown", why: describeFailure(cancelled.error) };
+  if (cancelled.value === "accepted") return { kind: "accepted" };
+  // 409: finished meanwhile, or not yet cancellable. Reading it again tells which.
+  const again = await github.getRun(runId);
+  if (again.ok && again.value.status === "completed") return { kind: "completed" };
+  return { kind: "unknown", why: "GitHub would not cancel the run yet" };
+}
+
+export function retryAt(failure: GitHubFailure): Millis | null {
+  return failure.reason === "rate-limited" ? failure.retryAtMs : null;
+}

@@ -1,0 +1,74 @@
+/**
+ * The plan of one lock hold: the live contract accepts what we send, the runner image is a digest, and the candidates stand
+ * in price order. Read once per hold; any doubt is a refusal, because money follows.
+ */
+import { checkCatalog, checkCreateContract, describeMismatch, type CudaWish } from "../../shared/runpod/contract.ts";
+import { planCandidates, type Tier } from "../../shared/runpod/candidates.ts";
+import { probeBody } from "../../shared/runpod/create-body.ts";
+import type { Offer } from "../../shared/runpod/offers.ts";
+import type { RepositoryConfig } from "../../shared/config/schema.ts";
+import type { PlanOutcome } from "../../shared/lifecycle/tasks.ts";
+import type { PerformContext } from "./perform.ts";
+
+export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
+  const { ports, store, request } = context;
+  const config = request.terms === null ? null : store.config(request.terms.configHash);
+  if (config === null) return { kind: "unknown", why: "the effective configuration is not stored", retryAt: null };
+
+  const [document, catalog, image] = await Promise.all([
+    ports.runpod.openApiDocument(),
+    ports.runpod.catalogGpus(),
+    ports.resolveImage(config.gpu.image),
+  ]);
+  if (!document.ok) return { kind: "unknown", why: `RunPod's contract: ${document.error.reason}`, retryAt: null };
+  const tiers = tiersOf(config);
+  const wish: CudaWish = { kind: "allowed", versions: config.gpu.cuda_versions };
+  const contract = checkCreateContract(document.value, probeBody(tiers[0]?.gpuIds[0] ?? "", wish));
+  if (!contract.ok) {
+    return { kind: "refused", reason: "contract-refused", detail: contract.error.map(describeMismatch).join(" ") };
+  }
+  if (!image.ok) return { kind: "refused", reason: "image-unresolved", detail: image.why };
+
+  let offers: readonly Offer[] | null = null;
+  if (catalog.ok) {
+    const listed = checkCatalog(catalog.value, tiers, wish);
+    if (!listed.ok) {
+      return { kind: "refused", reason: "contract-refused", detail: listed.error.map(describeMismatch).join(" ") };
+    }
+    offers = catalog.value;
+  } else {
+    const prices = await ports.runpod.publicPrices();
+    offers = prices.ok ? prices.value : null;
+  }
+  const plan = planCandidates({
+    tiers,
+    offers,
+    shape: "per-id",
+    gpuCount: config.gpu.count,
+    minVramGb: config.gpu.min_vram_gb,
+    maxPriceCandidates: config.gpu.max_priced_candidates,
+    ceilingUsdPerHour: config.gpu.price_ceiling_usd_per_hour,
+  });
+  if (plan.candidates.length === 0) {
+    const why = plan.leftOut.map((left) => `${left.gpuId}: ${left.why}`).join(", ");
+    return { kind: "refused", reason: "capacity", detail: `No reviewed GPU may be tried. ${why}` };
+  }
+  return {
+    kind: "planned",
+    plan: {
+      madeAt: ports.clock.now(),
+      candidates: plan.candidates.map((candidate) => ({
+        name: candidate.name,
+        tier: candidate.tier,
+        acceptedIds: [...candidate.acceptedIds],
+        price: candidate.price,
+      })),
+      image: image.value,
+      ceilingPrice: config.gpu.price_ceiling_usd_per_hour,
+    },
+  };
+}
+
+function tiersOf(config: RepositoryConfig): Tier[] {
+  return config.gpu.tiers.map((tier) => ({ name: tier.name, gpuIds: tier.gpu_ids, maxUsdPerHour: tier.max_usd_per_hour }));
+}

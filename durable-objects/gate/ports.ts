@@ -1,0 +1,63 @@
+/**
+ * What the gate needs from its surroundings. The Durable Object, the tests and the simulator each bring their own.
+ */
+import type { GitHubClient } from "../../shared/github/client.ts";
+import type { RunnerScope } from "../../shared/github/runners.ts";
+import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
+import type { Clock, Millis, Random } from "../../shared/ports.ts";
+import type { Pod } from "../../shared/runpod/pod.ts";
+import type { RunPodClient } from "../../shared/runpod/client.ts";
+
+export type SqlValue = string | number | null;
+
+/** Synchronous SQL with transactions: a Durable Object's storage, or node:sqlite outside. */
+export interface Sql {
+  exec<Row extends Record<string, SqlValue>>(query: string, ...bindings: SqlValue[]): Row[];
+  /** All writes of `body` or none. A throw rolls back and is thrown on. */
+  transaction<T>(body: () => T): T;
+}
+
+export interface AlarmPort {
+  /** The object's one alarm. An earlier instant replaces a later one; null removes it. */
+  set(at: Millis | null): void;
+}
+
+/** One list of all pods of the account, shared by all gates. */
+export interface PodListing {
+  readonly startedAt: Millis;
+  readonly complete: boolean;
+  readonly pods: readonly Pod[];
+}
+
+export type AccountAnswer<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly why: string };
+
+export type ReserveAnswer = { readonly kind: "reserved" } | { readonly kind: "over-cap"; readonly detail: string };
+
+/** The account behind the RunPod key: totals of money, and the pod list. Never throws: a failure is an answer. */
+export interface AccountPort {
+  /** A list whose first request began at or after `notBefore`. */
+  listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>>;
+  reserve(attemptId: string, micros: number): Promise<AccountAnswer<ReserveAnswer>>;
+  commit(attemptId: string, micros: number): Promise<AccountAnswer<null>>;
+  release(attemptId: string): Promise<AccountAnswer<null>>;
+  /** Puts this repository on the account's register, so that cron visits it. Written before the first dispatch. */
+  register(repository: RepositoryRef): Promise<AccountAnswer<null>>;
+}
+
+export interface GatePorts {
+  readonly sql: Sql;
+  readonly alarm: AlarmPort;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly account: AccountPort;
+  readonly runpod: RunPodClient;
+  /** A client for the repository as GitHub named it last. */
+  readonly github: (repository: RepositoryRef, installationId: string | null, scope: RunnerScope) => GitHubClient;
+  /** `registry/name:tag` as `registry/name@sha256:...`, asked at the image registry. */
+  readonly resolveImage: (image: string) => Promise<AccountAnswer<string>>;
+  /** Address the pod calls back to, without a trailing slash. */
+  readonly publicUrl: string;
+  readonly deployment: string;
+  readonly appId: string;
+  readonly log: (entry: Readonly<Record<string, string | number | boolean | null>>) => void;
+}

@@ -1,0 +1,154 @@
+/**
+ * The check publisher: compares what the check should say with what was last written, and writes the difference.
+ *
+ * One writer, one lane. A concluded check run is never touched again; if more must be said (the real verdict after
+ * "deletion unproven"), it is a new check run, the next in the series.
+ */
+import { checkView, type CheckView } from "../../shared/lifecycle/check-view.ts";
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import { APPROVE_BUTTON } from "../../shared/lifecycle/route.ts";
+import { audit } from "../../shared/lifecycle/step.ts";
+import { describeFailure, failureClass, type GitHubFailure } from "../../shared/github/failure.ts";
+import type { CheckState } from "../../shared/github/checks.ts";
+import type { GitHubClient } from "../../shared/github/client.ts";
+import type { Millis } from "../../shared/ports.ts";
+import type { GatePorts } from "./ports.ts";
+import type { Store, StoredTask } from "./store.ts";
+
+export interface PublishContext {
+  readonly ports: GatePorts;
+  readonly store: Store;
+  readonly github: GitHubClient;
+  readonly queueInfo: (requestId: string) => Parameters<typeof checkView>[1];
+}
+
+/** Tries when GitHub says that this App may not speak here any more, before the audit says so instead. */
+const FORBIDDEN_TRIES = 12;
+
+/** Whether the check has something to say that it has not said. */
+export function wantsPublishing(request: GateRequest, view: CheckView): boolean {
+  if (request.check.completed && !nextInSeries(request)) return false;
+  return request.check.published !== fingerprint(view);
+}
+
+/** "Deletion unproven" was said, and now the real verdict is known. */
+function nextInSeries(request: GateRequest): boolean {
+  return request.check.saidUnproven && request.state.kind === "concluded";
+}
+
+/** Performs the check task of a request and schedules the next one if there is more to say. */
+export async function publishCheck(
+  task: StoredTask,
+  context: PublishContext,
+  again: (requestId: string) => void,
+): Promise<void> {
+  const { store, ports, github } = context;
+  let request = store.request(task.subject);
+  if (request === null) return store.removeTask(task.id);
+  if (request.check.completed && nextInSeries(request)) {
+    // The real verdict is published only while this is the newest request of its head.
+    const newest = store.requestsOfHead(request.headSha, request.kind).at(-1);
+    if (newest?.id !== request.id) return store.removeTask(task.id);
+    const check = { series: request.check.series + 1, checkRunId: null, published: null, completed: false, saidUnproven: false };
+    request = { ...request, check };
+    store.saveRequest(request);
+  }
+  const view = checkView(request, context.queueInfo(request.id));
+  if (!wantsPublishing(request, view)) return store.removeTask(task.id);
+
+  const written = await write(request, view, task.tries > 1, context);
+  const now = ports.clock.now();
+  if (!written.ok) {
+    const mute = failureClass(written.failure) !== "retry-later" && task.tries >= FORBIDDEN_TRIES;
+    ports.sql.transaction(() => {
+      if (mute) {
+        // GitHub no longer lets the App speak: the audit says what the check cannot (I7).
+        store.removeTask(task.id);
+        store.audit(now, request.id, audit("check.unpublishable", null, { why: describeFailure(written.failure) }));
+        return;
+      }
+      const pause = Math.max(pauseAfter(task.tries), retryAt(written.failure) - now);
+      store.putTask("check", request.id, "check", {}, now + pause, now, task.tries);
+    });
+    return;
+  }
+  ports.sql.transaction(() => {
+    store.removeTask(task.id);
+    // The request may have moved on meanwhile: only what the publisher owns is written.
+    const current = store.request(task.subject);
+    if (current === null) return;
+    const completed = view.status === "completed";
+    store.saveRequest({
+      ...current,
+      check: {
+        series: view.series,
+        checkRunId: written.id,
+        published: fingerprint(view),
+        completed,
+        saidUnproven: completed && request.state.kind !== "concluded",
+      },
+    });
+    again(task.subject);
+  });
+}
+
+type Written = { readonly ok: true; readonly id: string } | { readonly ok: false; readonly failure: GitHubFailure };
+
+async function write(request: GateRequest, view: CheckView, repeated: boolean, context: PublishContext): Promise<Written> {
+  const { github, ports } = context;
+  const externalId = `${request.id}:${view.series}`;
+  const fields = {
+    name: view.name,
+    externalId,
+    detailsUrl: ports.publicUrl === "" ? undefined : `${ports.publicUrl}/`,
+    output: { title: view.title, summary: view.summary, text: view.text },
+    actions: view.approveButton
+      ? [{ label: "Run on a GPU", description: "Rent a GPU for this commit", identifier: APPROVE_BUTTON }]
+      : [],
+    state: stateOf(view),
+  };
+  let id = request.check.checkRunId;
+  if (id === null && repeated) {
+    // An earlier create may have succeeded without our learning its id.
+    const listed = await github.listCheckRunsForRef(request.headSha, { filter: "all", name: view.name, appId: ports.appId });
+    if (!listed.ok) return { ok: false, failure: listed.error };
+    const found = listed.value.items.find((run) => run.externalId === externalId);
+    if (found !== undefined && found.status === "completed") return { ok: true, id: found.id };
+    id = found?.id ?? null;
+  }
+  const { detailsUrl, ...rest } = fields;
+  const body = detailsUrl === undefined ? rest : { ...rest, detailsUrl };
+  const answer =
+    id === null
+      ? await github.createCheckRun({ ...body, headSha: request.headSha })
+      : await github.updateCheckRun(id, body);
+  return answer.ok ? { ok: true, id: answer.value.id } : { ok: false, failure: answer.error };
+}
+
+function stateOf(view: CheckView): CheckState {
+  if (view.conclusion !== null) return { status: "completed", conclusion: view.conclusion };
+  return { status: view.status === "queued" ? "queued" : "in_progress" };
+}
+
+function pauseAfter(tries: number): Millis {
+  return Math.min(300_000, 1_000 * 2 ** Math.min(9, Math.max(0, tries - 1)));
+}
+
+function retryAt(failure: GitHubFailure): Millis {
+  return failure.reason === "rate-limited" ? failure.retryAtMs : 0;
+}
+
+/** What tells two views apart, short enough to store with the request: FNV-1a over the text, twice, and its length. */
+export function fingerprint(view: CheckView): string {
+  const text = JSON.stringify(view);
+  return `${text.length}-${fnv(text, 0x811c9dc5)}-${fnv(text, 0x9747b28c)}`;
+}
+
+function fnv(text: string, seed: number): string {
+  let hash = seed;
+  for (let index = 0; index < text.length; index += 1) {
+    hash ^= text.charCodeAt(index);
+    hash = Math.imul(hash, 0x01000193);
+  }
+  return (hash >>> 0).toString(16);
+}

@@ -1,0 +1,539 @@
+/**
+ * Rows of the gate's database as typed values. No decision is made here; whoever calls holds the transaction.
+ */
+import * as z from "zod";
+import { repositoryConfigSchema, type RepositoryConfig } from "../../shared/config/schema.ts";
+import { requestSchema, type GateRequest } from "../../shared/lifecycle/model.ts";
+import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
+import type { AuditNote, LedgerOp } from "../../shared/lifecycle/step.ts";
+import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
+import type { Millis } from "../../shared/ports.ts";
+import type { Sql, SqlValue } from "./ports.ts";
+
+export type Lane = "main" | "check" | "stray" | "reconcile";
+
+export interface StoredTask {
+  readonly id: number;
+  readonly lane: Lane;
+  /** Request id, pod id, or `repository`. */
+  readonly subject: string;
+  readonly kind: string;
+  readonly payload: string;
+  readonly dueAt: Millis;
+  readonly startedAt: Millis | null;
+  readonly tries: number;
+}
+
+type TaskRow = {
+  id: number;
+  lane: string;
+  subject: string;
+  kind: string;
+  payload: string;
+  due_at: number;
+  started_at: number | null;
+  tries: number;
+};
+
+export interface LockRow {
+  readonly holder: string | null;
+  readonly fence: number;
+  readonly since: Millis | null;
+}
+
+const laneSchema = z.enum(["main", "check", "stray", "reconcile"]);
+
+export class Store {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  // Who we are.
+
+  repository(): { readonly repository: RepositoryRef; readonly installationId: string | null } | null {
+    const id = this.meta("repository_id");
+    const owner = this.meta("repository_owner");
+    const name = this.meta("repository_name");
+    if (id === null || owner === null || name === null) return null;
+    return { repository: { id, owner, name }, installationId: this.meta("installation_id") };
+  }
+
+  rememberRepository(repository: RepositoryRef, installationId: string | null): void {
+    this.setMeta("repository_id", repository.id);
+    this.setMeta("repository_owner", repository.owner);
+    this.setMeta("repository_name", repository.name);
+    if (installationId !== null) this.setMeta("installation_id", installationId);
+  }
+
+  meta(key: string): string | null {
+    return this.#sql.exec<{ value: string }>(`SELECT value FROM meta WHERE key = ?`, key)[0]?.value ?? null;
+  }
+
+  setMeta(key: string, value: string): void {
+    this.#sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)`, key, value);
+  }
+
+  // Deliveries.
+
+  delivered(guid: string): boolean {
+    return this.#sql.exec(`SELECT guid FROM deliveries WHERE guid = ?`, guid).length > 0;
+  }
+
+  markDelivered(guid: string, event: string, at: Millis, outcome: string): void {
+    this.#sql.exec(`INSERT INTO deliveries (guid, event, at, outcome) VALUES (?, ?, ?, ?)`, guid, event, at, outcome);
+  }
+
+  forgetDeliveries(before: Millis): void {
+    this.#sql.exec(`DELETE FROM deliveries WHERE at < ?`, before);
+  }
+
+  // Requests.
+
+  request(id: string): GateRequest | null {
+    return this.#requests(`SELECT record FROM requests WHERE id = ?`, id)[0] ?? null;
+  }
+
+  requestsOfHead(headSha: string, kind: string): readonly GateRequest[] {
+    return this.#requests(
+      `SELECT record FROM requests WHERE head_sha = ? AND kind = ? ORDER BY generation`,
+      headSha,
+      kind,
+    );
+  }
+
+  requestsOfPull(prNumber: number): readonly GateRequest[] {
+    return this.#requests(
+      `SELECT record FROM requests WHERE pr_number = ? ORDER BY opened_at DESC, generation DESC LIMIT 50`,
+      prNumber,
+    ).reverse();
+  }
+
+  requestOfRun(runId: string): GateRequest | null {
+    return (
+      this.#requests(
+        `SELECT record FROM requests WHERE id = (SELECT request_id FROM runs WHERE run_id = ?)`,
+        runId,
+      )[0] ?? null
+    );
+  }
+
+  requestOfCheckRun(checkRunId: string): GateRequest | null {
+    return this.#requests(`SELECT record FROM requests WHERE check_run_id = ?`, checkRunId)[0] ?? null;
+  }
+
+  openRequests(): readonly GateRequest[] {
+    return this.#requests(`SELECT record FROM requests WHERE state <> 'concluded' ORDER BY opened_at`);
+  }
+
+  recentRequests(limit: number): readonly GateRequest[] {
+    return this.#requests(`SELECT record FROM requests ORDER BY opened_at DESC LIMIT ?`, limit);
+  }
+
+  saveRequest(request: GateRequest): void {
+    const concludedAt = request.state.kind === "concluded" ? request.state.at : null;
+    this.#sql.exec(
+      `INSERT INTO requests
+        (id, kind, pr_number, head_sha, generation, state, opened_at, concluded_at, check_run_id, record)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (id) DO UPDATE SET state = excluded.state, concluded_at = excluded.concluded_at,
+         check_run_id = excluded.check_run_id, record = excluded.record`,
+      request.id,
+      request.kind,
+      request.prNumber,
+      request.headSha,
+      request.generation,
+      request.state.kind,
+      request.openedAt,
+      concludedAt,
+      request.check.checkRunId,
+      JSON.stringify(request),
+    );
+    const state = request.state;
+    const attempt = "attempt" in state ? state.attempt : null;
+    if (attempt !== null) {
+      this.#sql.exec(
+        `INSERT INTO attempts (id, request_id, number, pod_name, pod_id, proof_hash, exit_hash, opened_at)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT (id) DO UPDATE SET pod_id = coalesce(excluded.pod_id, pod_id),
+           proof_hash = excluded.proof_hash, exit_hash = excluded.exit_hash`,
+        attempt.id,
+        request.id,
+        attempt.number,
+        attempt.podName,
+        attempt.pod?.id ?? null,
+        attempt.proofHash,
+        attempt.exitHash,
+        request.openedAt,
+      );
+      if (attempt.run !== null) this.#rememberRun(attempt.run.runId, request.id);
+    }
+    if (state.kind === "preparing" && state.run !== null) this.#rememberRun(state.run.runId, request.id);
+  }
+
+  nextRequestId(): string {
+    const next = Number(this.meta("next_request") ?? "1");
+    this.setMeta("next_request", String(next + 1));
+    return `r${next}`;
+  }
+
+  attempt(id: string): { readonly requestId: string; readonly proofHash: string | null; readonly exitHash: string | null } | null {
+    const row = this.#sql.exec<{ request_id: string; proof_hash: string | null; exit_hash: string | null }>(
+      `SELECT request_id, proof_hash, exit_hash FROM attempts WHERE id = ?`,
+      id,
+    )[0];
+    return row === undefined
+      ? null
+      : { requestId: row.request_id, proofHash: row.proof_hash, exitHash: row.exit_hash };
+  }
+
+  attemptOfPodName(podName: string): string | null {
+    return this.#sql.exec<{ id: string }>(`SELECT id FROM attempts WHERE pod_name = ?`, podName)[0]?.id ?? null;
+  }
+
+  // The lock and its queue.
+
+  lock(): LockRow {
+    const row = this.#sql.exec<{ holder: string | null; fence: number; since: number | null }>(
+      `SELECT holder, fence, since FROM lock WHERE id = 1`,
+    )[0];
+    return row ?? { holder: null, fence: 0, since: null };
+  }
+
+  setLock(lock: LockRow): void {
+    this.#sql.exec(`UPDATE lock SET holder = ?, fence = ?, since = ? WHERE id = 1`, lock.holder, lock.fence, lock.since);
+  }
+
+  enqueue(requestId: string, since: Millis): number {
+    this.#sql.exec(`INSERT OR IGNORE INTO queue (request_id, since) VALUES (?, ?)`, requestId, since);
+    return this.#sql.exec<{ seq: number }>(`SELECT seq FROM queue WHERE request_id = ?`, requestId)[0]?.seq ?? 0;
+  }
+
+  dequeue(requestId: string): void {
+    this.#sql.exec(`DELETE FROM queue WHERE request_id = ?`, requestId);
+  }
+
+  firstInQueue(): string | null {
+    return this.#sql.exec<{ request_id: string }>(`SELECT request_id FROM queue ORDER BY seq LIMIT 1`)[0]?.request_id ?? null;
+  }
+
+  placeInQueue(requestId: string): number | null {
+    const row = this.#sql.exec<{ seq: number }>(`SELECT seq FROM queue WHERE request_id = ?`, requestId)[0];
+    if (row === undefined) return null;
+    return this.#sql.exec<{ n: number }>(`SELECT count(*) AS n FROM queue WHERE seq <= ?`, row.seq)[0]?.n ?? null;
+  }
+
+  queue(limit: number): readonly { readonly requestId: string; readonly since: Millis }[] {
+    return this.#sql
+      .exec<{ request_id: string; since: number }>(`SELECT request_id, since FROM queue ORDER BY seq LIMIT ?`, limit)
+      .map((row) => ({ requestId: row.request_id, since: row.since }));
+  }
+
+  queueLength(): number {
+    return this.#sql.exec<{ n: number }>(`SELECT count(*) AS n FROM queue`)[0]?.n ?? 0;
+  }
+
+  // Tasks.
+
+  /** The lane's next task; there is one at a time per lane and subject. Returns its id. */
+  putTask(lane: Lane, subject: string, kind: string, payload: unknown, dueAt: Millis, now: Millis, tries = 0): number {
+    this.#sql.exec(`DELETE FROM tasks WHERE lane = ? AND subject = ?`, lane, subject);
+    this.#sql.exec(
+      `INSERT INTO tasks (lane, subject, kind, payload, due_at, created_at, tries) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      lane,
+      subject,
+      kind,
+      JSON.stringify(payload),
+      Math.ceil(dueAt),
+      now,
+      tries,
+    );
+    return this.taskOf(lane, subject)?.id ?? 0;
+  }
+
+  taskOf(lane: Lane, subject: string): StoredTask | null {
+    return this.#tasks(`SELECT * FROM tasks WHERE lane = ? AND subject = ?`, lane, subject)[0] ?? null;
+  }
+
+  task(id: number): StoredTask | null {
+    return this.#tasks(`SELECT * FROM tasks WHERE id = ?`, id)[0] ?? null;
+  }
+
+  taskCreatedAt(id: number): Millis | null {
+    return this.#sql.exec<{ created_at: number }>(`SELECT created_at FROM tasks WHERE id = ?`, id)[0]?.created_at ?? null;
+  }
+
+  removeTask(id: number): void {
+    this.#sql.exec(`DELETE FROM tasks WHERE id = ?`, id);
+  }
+
+  dueTasks(now: Millis, limit: number): readonly StoredTask[] {
+    return this.#tasks(
+      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL ORDER BY due_at, id LIMIT ?`,
+      now,
+      limit,
+    );
+  }
+
+  /** When the next task is due; tasks under way do not count. */
+  nextDue(): Millis | null {
+    return (
+      this.#sql.exec<{ due: number | null }>(`SELECT min(due_at) AS due FROM tasks WHERE started_at IS NULL`)[0]?.due ?? null
+    );
+  }
+
+  startTask(id: number, now: Millis): void {
+    this.#sql.exec(`UPDATE tasks SET started_at = ?, tries = tries + 1 WHERE id = ?`, now, id);
+  }
+
+  hurryTask(lane: Lane, subject: string, now: Millis): void {
+    this.#sql.exec(
+      `UPDATE tasks SET due_at = ? WHERE lane = ? AND subject = ? AND started_at IS NULL AND due_at > ?`,
+      now,
+      lane,
+      subject,
+      now,
+    );
+  }
+
+  /** Tasks that were under way when the last process ended: their answers are lost. */
+  unfinishedTasks(): readonly StoredTask[] {
+    return this.#tasks(`SELECT * FROM tasks WHERE started_at IS NOT NULL ORDER BY id`);
+  }
+
+  // Ledger and money.
+
+  ledger(op: LedgerOp, requestId: string): void {
+    if (op.kind === "open") {
+      this.#sql.exec(
+        `INSERT OR IGNORE INTO ledger (pod_id, attempt_id, request_id, gpu_id, tier, price_per_hour, paid_from)
+         VALUES (?, ?, ?, ?, ?, ?, ?)`,
+        op.podId,
+        op.attemptId,
+        requestId,
+        op.gpuId,
+        op.tier,
+        op.pricePerHour,
+        op.paidFrom,
+      );
+      return;
+    }
+    // Exactly one closing line per pod (I2): a second close of the same pod changes nothing.
+    this.#sql.exec(
+      `UPDATE ledger SET closed_at = ?, proven_at = ?, price_per_hour = coalesce(?, price_per_hour),
+         estimate_micros = ?, outcome = ? WHERE pod_id = ? AND closed_at IS NULL`,
+      op.closedAt,
+      op.provenAt,
+      op.pricePerHour,
+      op.estimateMicros,
+      op.outcome,
+      op.podId,
+    );
+  }
+
+  ledgerLines(limit: number): readonly LedgerLine[] {
+    return this.#sql.exec<LedgerLine>(`SELECT * FROM ledger ORDER BY paid_from DESC LIMIT ?`, limit);
+  }
+
+  ledgerPodIds(): ReadonlySet<string> {
+    return new Set(this.#sql.exec<{ pod_id: string }>(`SELECT pod_id FROM ledger`).map((row) => row.pod_id));
+  }
+
+  ledgerLine(podId: string): LedgerLine | null {
+    return this.#sql.exec<LedgerLine>(`SELECT * FROM ledger WHERE pod_id = ?`, podId)[0] ?? null;
+  }
+
+  reserveMoney(line: {
+    attemptId: string;
+    requestId: string;
+    prNumber: number | null;
+    authorId: string | null;
+    micros: number;
+    at: Millis;
+  }): void {
+    this.#sql.exec(
+      `INSERT OR IGNORE INTO money (attempt_id, request_id, pr_number, author_id, micros, state, at)
+       VALUES (?, ?, ?, ?, ?, 'reserved', ?)`,
+      line.attemptId,
+      line.requestId,
+      line.prNumber,
+      line.authorId,
+      line.micros,
+      line.at,
+    );
+  }
+
+  settleMoney(attemptId: string, micros: number | null): void {
+    if (micros === null) {
+      this.#sql.exec(`UPDATE money SET state = 'released', micros = 0 WHERE attempt_id = ? AND state = 'reserved'`, attemptId);
+      return;
+    }
+    this.#sql.exec(
+      `UPDATE money SET state = 'spent', micros = ? WHERE attempt_id = ? AND state = 'reserved'`,
+      micros,
+      attemptId,
+    );
+  }
+
+  /** Lines that may count in a window that began at `since`, and every open reservation. */
+  moneyLines(since: Millis, requestId: string, prNumber: number | null): readonly MoneyRow[] {
+    return this.#sql.exec<MoneyRow>(
+      `SELECT * FROM money WHERE state <> 'released' AND (at >= ? OR state = 'reserved' OR request_id = ? OR pr_number = ?)`,
+      since,
+      requestId,
+      prNumber,
+    );
+  }
+
+  moneyOf(attemptId: string): MoneyRow | null {
+    return this.#sql.exec<MoneyRow>(`SELECT * FROM money WHERE attempt_id = ?`, attemptId)[0] ?? null;
+  }
+
+  // Audit, configurations, counters.
+
+  audit(at: Millis, requestId: string | null, note: AuditNote): number {
+    this.#sql.exec(
+      `INSERT INTO audit (at, request_id, act, reason, facts) VALUES (?, ?, ?, ?, ?)`,
+      at,
+      requestId,
+      note.act,
+      note.reason,
+      JSON.stringify(note.facts),
+    );
+    return this.#sql.exec<{ seq: number }>(`SELECT max(seq) AS seq FROM audit`)[0]?.seq ?? 0;
+  }
+
+  auditAfter(seq: number, limit: number): readonly AuditRow[] {
+    return this.#sql.exec<AuditRow>(`SELECT * FROM audit WHERE seq > ? ORDER BY seq LIMIT ?`, seq, limit);
+  }
+
+  auditOf(requestId: string): readonly AuditRow[] {
+    return this.#sql.exec<AuditRow>(`SELECT * FROM audit WHERE request_id = ? ORDER BY seq LIMIT 1000`, requestId);
+  }
+
+  unsealedAudit(limit: number): readonly AuditRow[] {
+    return this.#sql.exec<AuditRow>(`SELECT * FROM audit WHERE hash IS NULL ORDER BY seq LIMIT ?`, limit);
+  }
+
+  lastSealed(): { readonly seq: number; readonly hash: string } | null {
+    const row = this.#sql.exec<{ seq: number; hash: string }>(
+      `SELECT seq, hash FROM audit WHERE hash IS NOT NULL ORDER BY seq DESC LIMIT 1`,
+    )[0];
+    return row ?? null;
+  }
+
+  sealAudit(seq: number, hash: string): void {
+    this.#sql.exec(`UPDATE audit SET hash = ? WHERE seq = ? AND hash IS NULL`, hash, seq);
+  }
+
+  config(hash: string): RepositoryConfig | null {
+    const row = this.#sql.exec<{ config: string }>(`SELECT config FROM configs WHERE hash = ?`, hash)[0];
+    if (row === undefined) return null;
+    const parsed = repositoryConfigSchema.safeParse(JSON.parse(row.config));
+    return parsed.success ? parsed.data : null;
+  }
+
+  rememberConfig(hash: string, config: RepositoryConfig): void {
+    this.#sql.exec(`INSERT OR IGNORE INTO configs (hash, config) VALUES (?, ?)`, hash, JSON.stringify(config));
+  }
+
+  count(name: string, by = 1): void {
+    this.#sql.exec(
+      `INSERT INTO counters (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value`,
+      name,
+      by,
+    );
+  }
+
+  counters(): Readonly<Record<string, number>> {
+    return Object.fromEntries(
+      this.#sql.exec<{ name: string; value: number }>(`SELECT name, value FROM counters`).map((row) => [row.name, row.value]),
+    );
+  }
+
+  // Strays.
+
+  stray(podId: string): StrayRow | null {
+    return this.#sql.exec<StrayRow>(`SELECT * FROM strays WHERE pod_id = ?`, podId)[0] ?? null;
+  }
+
+  saveStray(row: StrayRow): void {
+    this.#sql.exec(
+      `INSERT OR REPLACE INTO strays (pod_id, why, since, done_at, record) VALUES (?, ?, ?, ?, ?)`,
+      row.pod_id,
+      row.why,
+      row.since,
+      row.done_at,
+      row.record,
+    );
+  }
+
+  openStrays(): readonly StrayRow[] {
+    return this.#sql.exec<StrayRow>(`SELECT * FROM strays WHERE done_at IS NULL ORDER BY since`);
+  }
+
+  parseTask(task: StoredTask): Task {
+    return taskSchema.parse(JSON.parse(task.payload));
+  }
+
+  #rememberRun(runId: string, requestId: string): void {
+    this.#sql.exec(`INSERT OR REPLACE INTO runs (run_id, request_id) VALUES (?, ?)`, runId, requestId);
+  }
+
+  #requests(query: string, ...bindings: SqlValue[]): GateRequest[] {
+    return this.#sql
+      .exec<{ record: string }>(query, ...bindings)
+      .map((row) => requestSchema.parse(JSON.parse(row.record)));
+  }
+
+  #tasks(query: string, ...bindings: SqlValue[]): StoredTask[] {
+    return this.#sql.exec<TaskRow>(query, ...bindings).map((row) => ({
+      id: row.id,
+      lane: laneSchema.parse(row.lane),
+      subject: row.subject,
+      kind: row.kind,
+      payload: row.payload,
+      dueAt: row.due_at,
+      startedAt: row.started_at,
+      tries: row.tries,
+    }));
+  }
+}
+
+export type LedgerLine = {
+  pod_id: string;
+  attempt_id: string;
+  request_id: string;
+  gpu_id: string | null;
+  tier: string;
+  price_per_hour: number | null;
+  paid_from: number;
+  closed_at: number | null;
+  proven_at: number | null;
+  estimate_micros: number | null;
+  outcome: string | null;
+  billed_micros: number | null;
+};
+
+export type MoneyRow = {
+  attempt_id: string;
+  request_id: string;
+  pr_number: number | null;
+  author_id: string | null;
+  micros: number;
+  state: string;
+  at: number;
+};
+
+export type AuditRow = {
+  seq: number;
+  at: number;
+  request_id: string | null;
+  act: string;
+  reason: string | null;
+  facts: string;
+  hash: string | null;
+};
+
+export type StrayRow = { pod_id: string; why: string; since: number; done_at: number | null; record: string };

@@ -1,0 +1,102 @@
+/**
+ * The platform's side of the ports: a Durable Object's storage as `Sql`, its alarm, and the clients with the platform's
+ * clock, randomness and fetch. One GitHub App instance per isolate, so that its tokens are reused.
+ */
+import { createGitHubApp, type GitHubApp } from "../shared/github/app.ts";
+import { createGitHubClient } from "../shared/github/client.ts";
+import { createEtagCache } from "../shared/github/etag.ts";
+import { systemClock, type FetchLike, type Millis } from "../shared/ports.ts";
+import { createRunPodClient, type RunPodClient } from "../shared/runpod/client.ts";
+import { resolveImage } from "../shared/runpod/image.ts";
+import type { AccountAnswer, AlarmPort, GatePorts, Sql, SqlValue } from "./gate/ports.ts";
+import type { Settings } from "./settings.ts";
+
+export const USER_AGENT = "gpu-gate";
+
+/** Outside calls. A Worker's `fetch` must be called as a plain function. */
+export const platformFetch: FetchLike = (input, init) => fetch(input, init);
+
+export function durableSql(storage: DurableObjectStorage): Sql {
+  return {
+    exec: <Row extends Record<string, SqlValue>>(query: string, ...bindings: SqlValue[]) =>
+      storage.sql.exec<Row>(query, ...bindings).toArray(),
+    transaction: (body) => storage.transactionSync(body),
+  };
+}
+
+export function durableAlarm(storage: DurableObjectStorage): AlarmPort {
+  let armed: Millis | null = null;
+  return {
+    set(at) {
+      if (at === null || at === armed) return;
+      armed = at;
+      // Output gates hold the answer until this is durable; a failed write resets the object, whose tasks remain.
+      void storage.setAlarm(at);
+    },
+  };
+}
+
+let app: { readonly key: string; readonly app: GitHubApp } | null = null;
+const etags = createEtagCache();
+
+/** The App of this isolate. Null when its key cannot be used: /healthz says why. */
+export function githubApp(settings: Settings): GitHubApp | null {
+  const key = `${settings.appId} ${settings.githubApiUrl} ${settings.appPrivateKey}`;
+  if (app?.key === key) return app.app;
+  const made = createGitHubApp(
+    {
+      appId: settings.appId,
+      privateKey: settings.appPrivateKey,
+      apiUrl: settings.githubApiUrl,
+      userAgent: USER_AGENT,
+    },
+    { fetch: platformFetch, clock: systemClock },
+  );
+  if (!made.ok) return null;
+  app = { key, app: made.value };
+  return made.value;
+}
+
+export function githubClientFor(settings: Settings): GatePorts["github"] {
+  return (repository, installationId, runners) => {
+    const made = githubApp(settings);
+    if (made === null) throw new Error("the App's private key cannot be used; see /healthz");
+    return createGitHubClient({ app: made, repository: { ...repository, installationId }, runners, etags });
+  };
+}
+
+export function runpodClientFor(settings: Settings): RunPodClient {
+  return createRunPodClient({
+    apiKey: settings.runpodApiKey,
+    baseUrl: settings.runpodApiUrl,
+    graphqlUrl: settings.runpodGraphqlUrl,
+    fetch: platformFetch,
+    clock: systemClock,
+    userAgent: USER_AGENT,
+  });
+}
+
+/** `registry/name:tag` to a digest. An image that is a digest already needs nobody's answer. */
+export function imageResolverFor(settings: Settings): (image: string) => Promise<AccountAnswer<string>> {
+  return async (image) => {
+    if (image.includes("@sha256:")) return { ok: true, value: image };
+    const [, path = image] = /^[^/]+\/(.+)$/.exec(image) ?? [];
+    const [repository = path, tag = "latest"] = path.split(":");
+    const answer = await resolveImage({
+      registryUrl: settings.imageRegistryUrl,
+      fetch: platformFetch,
+      userAgent: USER_AGENT,
+      repository,
+      tag,
+    });
+    if (!answer.ok) {
+      return { ok: false, why: `The runner image ${image} could not be resolved (${answer.error.step}: ${answer.error.why}).` };
+    }
+    return { ok: true, value: answer.value.reference };
+  };
+}
+
+/** One log line per event, as JSON, with the fields it was given and nothing else. */
+export function logLine(entry: Readonly<Record<string, string | number | boolean | null>>): void {
+  console.log(JSON.stringify(entry));
+}

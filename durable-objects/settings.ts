@@ -1,0 +1,90 @@
+/**
+ * The deployment's settings: the Worker's environment, parsed once, with every problem said at once.
+ *
+ * Nothing else reads `env`. A missing or unreadable value makes /healthz red with the reason; it never becomes a default
+ * that spends money.
+ */
+import * as z from "zod";
+import { err, ok, type Result } from "../shared/result.ts";
+
+const url = z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, ""));
+const limitsText = z
+  .string()
+  .transform((text, context) => {
+    if (text.trim() === "") return {};
+    try {
+      return JSON.parse(text) as unknown;
+    } catch {
+      context.addIssue({ code: "custom", message: "must be empty or a JSON object" });
+      return z.NEVER;
+    }
+  })
+  .pipe(z.strictObject({ per_month: z.number().min(0).max(100_000).default(400) }));
+
+const settingsSchema = z.object({
+  DEPLOYMENT: z.string().regex(/^[a-z0-9][a-z0-9-]{0,39}$/, "must be lower case letters, digits and dashes"),
+  GITHUB_APP_ID: z.string().min(1, "is missing: the number on the App's settings page"),
+  GITHUB_APP_PRIVATE_KEY: z.string().min(1, "is missing: the PEM file GitHub hands out"),
+  GITHUB_WEBHOOK_SECRET: z.string().min(1, "is missing: the webhook secret of the App"),
+  GITHUB_WEBHOOK_SECRET_PREVIOUS: z.string().default(""),
+  GITHUB_ALLOWED_REPOSITORIES: z
+    .string()
+    .regex(/^\s*(?:[1-9]\d*\s*(?:,\s*[1-9]\d*\s*)*)?$/, "must be numeric repository ids, separated by commas"),
+  GITHUB_API_URL: url,
+  GITHUB_WEB_URL: url,
+  RUNPOD_API_KEY: z.string().min(1, "is missing"),
+  RUNPOD_API_URL: url,
+  RUNPOD_GRAPHQL_URL: url,
+  OIDC_ISSUER_URL: url,
+  IMAGE_REGISTRY_URL: url,
+  PUBLIC_URL: z.union([z.literal(""), url]),
+  STATUS_PAGE: z.enum(["on", "off"]),
+  DEPLOYMENT_LIMITS: limitsText,
+});
+
+export interface Settings {
+  readonly deployment: string;
+  readonly appId: string;
+  readonly appPrivateKey: string;
+  /** The present secret first; the previous one while it is being rotated. */
+  readonly webhookSecrets: readonly string[];
+  readonly allowedRepositories: ReadonlySet<string>;
+  readonly githubApiUrl: string;
+  readonly githubWebUrl: string;
+  readonly runpodApiKey: string;
+  readonly runpodApiUrl: string;
+  readonly runpodGraphqlUrl: string;
+  readonly oidcIssuerUrl: string;
+  readonly imageRegistryUrl: string;
+  /** Where pods and people reach this Worker; pods cannot be bought while it is empty. */
+  readonly publicUrl: string;
+  readonly statusPage: boolean;
+  readonly monthlyCapMicros: number;
+}
+
+/** Reads the environment. The problems name the variable and what is wrong with it, never its value. */
+export function readSettings(env: object): Result<Settings, readonly string[]> {
+  const parsed = settingsSchema.safeParse(env);
+  if (!parsed.success) {
+    return err(parsed.error.issues.map((issue) => `${issue.path.join(".")} ${issue.message}.`));
+  }
+  const value = parsed.data;
+  const secrets = [value.GITHUB_WEBHOOK_SECRET, value.GITHUB_WEBHOOK_SECRET_PREVIOUS].filter((secret) => secret !== "");
+  return ok({
+    deployment: value.DEPLOYMENT,
+    appId: value.GITHUB_APP_ID,
+    appPrivateKey: value.GITHUB_APP_PRIVATE_KEY,
+    webhookSecrets: secrets,
+    allowedRepositories: new Set(value.GITHUB_ALLOWED_REPOSITORIES.split(",").map((id) => id.trim()).filter(Boolean)),
+    githubApiUrl: value.GITHUB_API_URL,
+    githubWebUrl: value.GITHUB_WEB_URL,
+    runpodApiKey: value.RUNPOD_API_KEY,
+    runpodApiUrl: value.RUNPOD_API_URL,
+    runpodGraphqlUrl: value.RUNPOD_GRAPHQL_URL,
+    oidcIssuerUrl: value.OIDC_ISSUER_URL,
+    imageRegistryUrl: value.IMAGE_REGISTRY_URL,
+    publicUrl: value.PUBLIC_URL,
+    statusPage: value.STATUS_PAGE === "on",
+    monthlyCapMicros: Math.round(value.DEPLOYMENT_LIMITS.per_month * 1_000_000),
+  });
+}
