@@ -279,6 +279,7 @@ export async function startLocalRunPod(options: LocalRunPodOptions): Promise<Loc
     url: `${listening.url}/v2`,
     graphqlUrl: `${listening.url}/graphql`,
     registryUrl: registry.url,
+    registry,
     faults,
     setStock: (gpuId, level) => catalog.setStock(gpuId, level),
     setPrice: (gpuId, usdPerHour) => catalog.setPrice(gpuId, usdPerHour),

@@ -3,6 +3,7 @@
  *
  * Every duration is in milliseconds of the server's own clock, every amount of money in micro-dollars (10^-6 USD).
  */
+import type { LocalRegistry } from "../registry/server.ts";
 import type { FaultControl } from "./faults.ts";
 
 export type Cloud = "SECURE" | "COMMUNITY";
@@ -162,6 +163,8 @@ export interface LocalRunPod {
   readonly graphqlUrl: string;
   /** Base of the image registry; its routes are below `/v2/` of it. */
   readonly registryUrl: string;
+  /** The registry's own controls: publish a release, remove a tag, be down. */
+  readonly registry: LocalRegistry;
   readonly faults: FaultControl;
   setStock(gpuId: string, level: StockLevel): void;
   /** USD per hour for one GPU, in the secure cloud; the community price follows in proportion. */

@@ -117,7 +117,7 @@ const samples = join(import.meta.dirname, "../../../shared/examples/nvrtc.json")
 describe.skipIf(!existsSync(samples))("the nvrtc examples (skipped where they are not at hand)", () => {
   it("are all answered alike", async () => {
     const corpus = JSON.parse(readFileSync(samples, "utf8")) as Corpus;
-    const outcomes = await Promise.all(corpus.cases.map((row) => adapter.run(row, corpus, "")));
+    const outcomes = await Promise.all(corpus.cases.map(async (row) => adapter.run(row, corpus, "")));
     expect(outcomes.filter((outcome) => !outcome.pass)).toEqual([]);
     expect(outcomes.length).toBeGreaterThan(0);
   });
