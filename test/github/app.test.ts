@@ -379,7 +379,11 @@ describe("a call that gets no proper answer", () => {
     const odd = "unusual-token-form-0123456789";
     const stub = stubGitHub({
       [MINT]: () => tokenAnswer(odd),
-      [QUESTION]: (call) => json({ message: `bad: ${call.headers.get("authorization")} ${PKCS1}` }, { status: 422 }),
+      [QUESTION]: (call) =>
+        json(
+          { message: `bad: ${call.headers.get("authorization")?.slice("token ".length)} ${PKCS1}` },
+          { status: 422 },
+        ),
     });
     const answer = JSON.stringify(await stubApp(stub).asRepository(REPOSITORY, question));
     expect(answer).not.toContain(odd);

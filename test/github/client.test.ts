@@ -650,22 +650,22 @@ describe("conditional requests", () => {
   });
 
   it("remember page by page, the link to the next one included", async () => {
-    const all = Array.from({ length: 150 }, (_, index) => ({ ...runner, id: index + 1 }));
-    const serve = pages(all, (items) => ({ total_count: 150, runners: items }));
+    // GitHub may fill a page with fewer than were asked for: then only the link tells that there is more.
+    const serve = (page: number): Response =>
+      json(
+        { total_count: 2, runners: [{ ...runner, id: page }] },
+        { headers: { etag: `"p${page}"`, link: page === 1 ? '<x?page=2>; rel="next"' : '<x?page=1>; rel="first"' } },
+      );
     const { client } = stubClient(
       {
-        [`GET ${R}/actions/runners`]: async (call, nth) => {
-          if (call.headers.get("if-none-match") !== null) return new Response(null, { status: 304 });
-          const answer = await serve(call, nth);
-          answer.headers.set("etag", `"p${pageOf(call)}"`);
-          return answer;
-        },
+        [`GET ${R}/actions/runners`]: (call) =>
+          call.headers.get("if-none-match") === null ? serve(pageOf(call)) : new Response(null, { status: 304 }),
       },
       { etags: createEtagCache() },
     );
     const first = await client.listRunners();
     expect(await client.listRunners()).toEqual(first);
-    expect(first.ok && first.value.items).toHaveLength(150);
+    expect(first.ok && first.value.items.map((item) => item.id)).toEqual(["1", "2"]);
   });
 
   it("are not made without a cache, and never for a change", async () => {
