@@ -13,7 +13,8 @@ export function nodeId(kind: string, id: number | string): string {
 }
 
 export function renderAccount(hub: Hub, account: Account): Json {
-  const url = `${hub.url}/users/${account.login}`;
+  const login = encodeURIComponent(account.login);
+  const url = `${hub.url}/users/${login}`;
   return {
     login: account.login,
     id: account.id,
@@ -21,7 +22,7 @@ export function renderAccount(hub: Hub, account: Account): Json {
     avatar_url: `${hub.url}/avatars/${account.id}`,
     gravatar_id: "",
     url,
-    html_url: `${hub.url}/${account.login}`,
+    html_url: `${hub.url}/${login}`,
     followers_url: `${url}/followers`,
     following_url: `${url}/following{/other_user}`,
     gists_url: `${url}/gists{/gist_id}`,

@@ -1,4 +1,9 @@
-/** One command of a job: bash in a process group of its own, its output read for workflow commands, stopped as GitHub does. */
+/**
+ * One command of a job: bash in a process group of its own, its output read for workflow commands, stopped as GitHub does.
+ *
+ * The group is made by bash's job control and not by a new session, so that whoever ends the machine's session ends the
+ * command too.
+ */
 
 import { spawn } from "node:child_process";
 import type { AnnotationReport } from "./client.ts";
@@ -6,6 +11,10 @@ import type { AnnotationReport } from "./client.ts";
 /** On a cancel a command gets SIGINT, SIGTERM 7.5 s later, and is killed 2.5 s after that. */
 const terminateAfterMs = 7_500;
 const killAfterMs = 10_000;
+/** How long a grandchild may hold the output open after the command itself has ended. */
+const drainMs = 500;
+
+const inOwnGroup = 'set -m; bash "$@" </dev/null & echo $! >&3; exec 3>&-; wait $!';
 
 export interface CommandOutcome {
   readonly outcome: "success" | "failure" | "cancelled";
@@ -13,68 +22,80 @@ export interface CommandOutcome {
   readonly output: string;
 }
 
-/**
- * Runs `script` as a step does (`bash -e`, from a file so that its text meets no argument limit).
- * `argv` is what follows `bash`; the caller has written the file.
- */
-export function runCommand(
-  argv: readonly string[],
-  options: { cwd: string; env: Record<string, string>; cancelled: AbortSignal },
-): Promise<CommandOutcome> {
+export interface CommandOptions {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly cancelled: AbortSignal;
+  /** Told the command's process group, which may have members for longer than the command lives. */
+  readonly onGroup: (group: number) => void;
+}
+
+/** Runs `bash <argv>` to its end. A cancel ends it early, whatever it does about the signals. */
+export function runCommand(argv: readonly string[], options: CommandOptions): Promise<CommandOutcome> {
+  const { cwd, cancelled, onGroup } = options;
   return new Promise((resolve) => {
-    const child = spawn("bash", argv, {
-      cwd: options.cwd,
-      env: options.env,
-      detached: true,
-      stdio: ["ignore", "pipe", "pipe"],
+    const env = { ...options.env } as NodeJS.ProcessEnv;
+    const child = spawn("bash", ["-c", inOwnGroup, "step", ...argv], {
+      cwd,
+      env,
+      stdio: ["ignore", "pipe", "pipe", "pipe"],
     });
     let output = "";
     const take = (chunk: Buffer): void => {
       output += chunk.toString("utf8");
       process.stdout.write(chunk);
     };
-    child.stdout.on("data", take);
-    child.stderr.on("data", take);
-    const signal = (name: NodeJS.Signals): void => {
-      if (child.pid === undefined) return;
-      try {
-        process.kill(-child.pid, name);
-      } catch {
-        // The group has ended already.
-      }
-    };
+    child.stdout?.on("data", take);
+    child.stderr?.on("data", take);
+
+    let group: number | null = null;
     const timers: NodeJS.Timeout[] = [];
     const stop = (): void => {
-      signal("SIGINT");
+      if (group === null) return;
+      const known = group;
+      signalGroup(known, "SIGINT");
       timers.push(
-        setTimeout(() => signal("SIGTERM"), terminateAfterMs),
-        setTimeout(() => signal("SIGKILL"), killAfterMs),
+        setTimeout(() => signalGroup(known, "SIGTERM"), terminateAfterMs),
+        setTimeout(() => signalGroup(known, "SIGKILL"), killAfterMs),
       );
     };
-    options.cancelled.addEventListener("abort", stop, { once: true });
-    if (options.cancelled.aborted) stop();
+    child.stdio[3]?.on("data", (chunk: Buffer) => {
+      group = Number(chunk.toString("utf8").trim());
+      onGroup(group);
+      if (cancelled.aborted) stop();
+    });
+    cancelled.addEventListener("abort", stop, { once: true });
+
     let ended = false;
     const end = (ok: boolean): void => {
       if (ended) return;
       ended = true;
       for (const timer of timers) clearTimeout(timer);
-      options.cancelled.removeEventListener("abort", stop);
-      // What a step leaves running does not outlive it.
-      signal("SIGKILL");
-      const outcome = options.cancelled.aborted ? "cancelled" : ok ? "success" : "failure";
+      cancelled.removeEventListener("abort", stop);
+      child.stdout?.destroy();
+      child.stderr?.destroy();
+      const outcome = cancelled.aborted ? "cancelled" : ok ? "success" : "failure";
       resolve({ outcome, annotations: annotationsIn(output), output });
     };
     child.on("error", () => end(false));
     child.on("close", (code) => end(code === 0));
-    // A grandchild may hold the pipes open after bash itself has ended.
-    child.on("exit", (code) => timers.push(setTimeout(() => end(code === 0), 500)));
+    child.on("exit", (code) => timers.push(setTimeout(() => end(code === 0), drainMs)));
   });
 }
 
-/** The workflow commands `::notice`, `::warning` and `::error`, with the title they may carry. */
+/** Signals a process group; one that has ended already is fine. */
+export function signalGroup(group: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-group, signal);
+  } catch {
+    // Nobody is left in it.
+  }
+}
+
+/** The workflow commands `::notice`, `::warning` and `::error` in a command's output, with the title they may carry. */
 export function annotationsIn(output: string): AnnotationReport[] {
   return output.split("\n").flatMap((line) => {
-    const found = /^::(notice|warning|error)(?: ([^:]*(?::[^:]+)*?))?::(.*)$/.exec(line.trimEnd());
+    const found = /^::(notice|warning|error)(?: (.*?))?::(.*)$/.exec(line.trimEnd());
     const [, kind, properties = "", message = ""] = found ?? [];
     if (kind === undefined) return [];
     const title = /(?:^|,)title=([^,]*)/.exec(properties)?.[1];

@@ -6,7 +6,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { JobMessage, ServerClient, StepMessage } from "./client.ts";
-import { runCommand } from "./command.ts";
+import { runCommand, signalGroup } from "./command.ts";
 import type { CommandOutcome } from "./command.ts";
 
 /** Between two heartbeats; each also asks whether the job has been cancelled. */
@@ -35,7 +35,7 @@ export async function runJob(
     if (hook !== "") {
       const name = "Set up runner";
       await tell({ steps: [{ name, status: "in_progress", conclusion: null }] });
-      const result = await runCommand([hook], { cwd: work.folder, env: work.env({}), cancelled: cancel.signal });
+      const result = await work.command([hook], {}, cancel.signal);
       await tell({
         steps: [{ name, status: "completed", conclusion: result.outcome }],
         annotations: result.annotations,
@@ -70,6 +70,7 @@ export async function runJob(
     return cancel.signal.aborted ? "cancelled" : failed ? "failure" : "success";
   } finally {
     clearInterval(heartbeat);
+    work.close();
   }
 }
 
@@ -79,6 +80,7 @@ class Workplace {
   readonly #temp: string;
   readonly #job: JobMessage;
   readonly #added: Record<string, string> = {};
+  readonly #groups: number[] = [];
 
   constructor(job: JobMessage, root: string) {
     const repository = job.repository.split("/").at(-1) ?? "repository";
@@ -90,7 +92,7 @@ class Workplace {
   }
 
   /** What the real runner sets for a step; the job's token only where the step names `${{ github.token }}`. */
-  env(step: Readonly<Record<string, string>>): Record<string, string> {
+  #env(step: Readonly<Record<string, string>>): Record<string, string> {
     const job = this.#job;
     const own = Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined);
     const given = { ...job.env, ...this.#added, ...step };
@@ -124,13 +126,27 @@ class Workplace {
     };
   }
 
+  command(
+    argv: readonly string[],
+    stepEnv: Readonly<Record<string, string>>,
+    cancelled: AbortSignal,
+  ): Promise<CommandOutcome> {
+    const onGroup = (group: number): void => void this.#groups.push(group);
+    return runCommand(argv, { cwd: this.folder, env: this.#env(stepEnv), cancelled, onGroup });
+  }
+
+  /** Ends what the steps left running. */
+  close(): void {
+    for (const group of this.#groups) signalGroup(group, "SIGKILL");
+  }
+
   async run(step: StepMessage, cancelled: AbortSignal): Promise<CommandOutcome> {
     if (step.run === undefined) return { ...(await pretend(step, cancelled)), annotations: [], output: "" };
     for (const file of ["env", "output", "summary"]) writeFileSync(join(this.#temp, file), "");
     const script = join(this.#temp, `step-${step.number}.sh`);
     writeFileSync(script, step.run);
     const argv = ["--noprofile", "--norc", "-eo", "pipefail", script];
-    const result = await runCommand(argv, { cwd: this.folder, env: this.env(step.env), cancelled });
+    const result = await this.command(argv, step.env, cancelled);
     // `NAME=value` lines a step left for the steps after it.
     for (const line of readFileSync(join(this.#temp, "env"), "utf8").split("\n")) {
       const at = line.indexOf("=");
