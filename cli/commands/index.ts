@@ -8,6 +8,7 @@ import { evidenceCommand } from "./evidence.ts";
 import { explainCommand } from "./explain.ts";
 import { lintCommand } from "./lint.ts";
 import { partitionCommand } from "./partition.ts";
+import { payloadCommand } from "./payload.ts";
 import { probeCommand } from "./probe.ts";
 import { lanesCommand } from "./lanes.ts";
 import { auditCommand } from "./audit.ts";
@@ -19,6 +20,7 @@ export const commands: readonly Command[] = [
   configCommand,
   archiveCommand,
   archiveKeyCommand,
+  payloadCommand,
   partitionCommand,
   evidenceCommand,
   lintCommand,
