@@ -4,7 +4,6 @@
  * As in a container, the end of the first process is the end of all. Nothing outlives the server: see guard.ts.
  */
 import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -62,19 +61,8 @@ function exactly(env: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
 }
 
 export class Containers {
-  readonly #guard: ChildProcess;
+  #guard: Guard | null = null;
   readonly #running = new Set<Container>();
-
-  constructor() {
-    this.#guard = spawn(process.execPath, [join(import.meta.dirname, "guard.ts")], {
-      detached: true,
-      stdio: ["pipe", "ignore", "ignore"],
-      env: exactly({}),
-    });
-    // A guard that cannot be written to has ended; the server's own close() still works.
-    this.#guard.stdin?.on("error", () => undefined);
-    this.#guard.unref();
-  }
 
   /** Starts a container; null when its command cannot be started at all. */
   start(spec: ContainerSpec): Container | null {
@@ -116,19 +104,43 @@ export class Containers {
 
   async close(graceMs: number): Promise<void> {
     await Promise.all([...this.#running].map(async (container) => container.stop(graceMs)));
-    const guard = this.#guard;
-    if (guard.exitCode !== null || guard.signalCode !== null) return;
-    const gone = new Promise<void>((resolve) => {
-      guard.once("exit", () => resolve());
-    });
-    guard.ref();
-    guard.stdin?.end();
-    await gone;
+    await this.#guard?.close();
   }
 
   #tell(line: string): void {
-    this.#guard.stdin?.write(`${line}\n`);
+    this.#guard ??= startGuard();
+    this.#guard.tell(line);
   }
+}
+
+interface Guard {
+  readonly tell: (line: string) => void;
+  readonly close: () => Promise<void>;
+}
+
+/** Started with the first container: what has no children needs no watch. */
+function startGuard(): Guard {
+  const guard = spawn(process.execPath, [join(import.meta.dirname, "guard.ts")], {
+    detached: true,
+    stdio: ["pipe", "ignore", "ignore"],
+    env: exactly({}),
+  });
+  const gone = new Promise<void>((resolve) => {
+    guard.once("exit", () => resolve());
+  });
+  // A guard that cannot be written to has ended; the server's own close() still works.
+  guard.stdin.on("error", () => undefined);
+  guard.unref();
+  return {
+    tell: (line) => {
+      guard.stdin.write(`${line}\n`);
+    },
+    close: async () => {
+      guard.ref();
+      guard.stdin.end();
+      await gone;
+    },
+  };
 }
 
 /** What a create's `args` start: the JSON object `{"entrypoint": [...], "cmd": [...]}`, else words split at spaces. */
