@@ -224,6 +224,7 @@ describe.skipIf(!existsSync("/proc/self/stat"))("processes (needs /proc to see w
     const group = entry(id)?.processGroup ?? 0;
     await until(() => entry(id)?.status === "EXITED");
     await until(() => sessionMembers(group).length === 0);
+    expect(lines(id)).toEqual(["up"]);
   });
 
   it("end when the server is closed", async () => {
