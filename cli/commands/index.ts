@@ -9,6 +9,8 @@ import { explainCommand } from "./explain.ts";
 import { lintCommand } from "./lint.ts";
 import { partitionCommand } from "./partition.ts";
 import { payloadCommand } from "./payload.ts";
+import { runnerPinCommand } from "./runner-pin.ts";
+import { runtimeCommand } from "./runtime.ts";
 import { probeCommand } from "./probe.ts";
 import { lanesCommand } from "./lanes.ts";
 import { auditCommand } from "./audit.ts";
@@ -21,8 +23,10 @@ export const commands: readonly Command[] = [
   archiveCommand,
   archiveKeyCommand,
   payloadCommand,
+  runtimeCommand,
   partitionCommand,
   evidenceCommand,
+  runnerPinCommand,
   lintCommand,
   probeCommand,
   lanesCommand,
