@@ -1,5 +1,5 @@
 /** Finds what is to be sent: the content of a folder, or single files, in an order that does not depend on the disk. */
-import { lstatSync, readdirSync, readlinkSync, type Stats } from "node:fs";
+import { lstatSync, readdirSync, readlinkSync, statSync, type Stats } from "node:fs";
 import { basename, join } from "node:path";
 import { UsageError } from "../command.ts";
 import { systemReason } from "../files.ts";
@@ -49,7 +49,8 @@ export function findSources(inputs: readonly string[]): Sources {
 
   try {
     for (const input of inputs) {
-      const stats = lstatSync(input);
+      // What was named is meant itself, also behind a link.
+      const stats = statSync(input);
       if (stats.isDirectory()) addContent("", input);
       else if (stats.isFile() && stats.size === 0)
         throw new UsageError(`'${input}' is empty, so there is nothing to send.`);

@@ -36,6 +36,9 @@ export interface SplitRequest {
 
 /** Writes the parts and the manifest and gives the manifest. Throws UsageError for inputs that cannot be sent. */
 export async function splitArchive(request: SplitRequest): Promise<Manifest> {
+  const around = request.inputs.find((input) => request.folder === input || request.folder.startsWith(`${input}/`));
+  if (around !== undefined)
+    throw new UsageError(`The parts would be written into '${around}', which is to be sent; name another --out.`);
   const { entries, locations, identity } = findSources(request.inputs);
   const { offsets, bytes } = layOut(entries);
   const sizes = balancedSizes(bytes, request.parts);

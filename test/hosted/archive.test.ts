@@ -133,6 +133,41 @@ describe.each(JOINS)("split, then joined by %s", (_who, joinParts) => {
   });
 });
 
+describe.each(JOINS)("parts that fit a manifest which does not fit the files, joined by %s", (_who, joinParts) => {
+  /** Another manifest with a right sum of its own, as a fault in the sender would make it. */
+  async function forge(
+    cwd: string,
+    change: (entry: Manifest["entries"][number]) => Manifest["entries"][number],
+  ): Promise<void> {
+    const path = join(cwd, "parts/archives.manifest");
+    const manifest = await parseManifest("archives", readFileSync(path, "utf8"));
+    if (!manifest.ok) throw new Error(manifest.error.problem);
+    writeFileSync(path, await writeManifest({ ...manifest.value, entries: manifest.value.entries.map(change) }));
+  }
+
+  test("a file of another content is named and nothing is made", async () => {
+    const cwd = temporaryFolder();
+    await sent(cwd);
+    await forge(cwd, (entry) =>
+      entry.path === "b.tar.zst" && entry.kind === "file" ? { ...entry, sha256: "0".repeat(64) } : entry,
+    );
+    const answer = await joinParts(cwd);
+    expect(answer.code).not.toBe(0);
+    expect(answer.err).toContain("b.tar.zst");
+    expect(existsSync(join(cwd, "out"))).toBe(false);
+  });
+
+  test("a file of another name is refused and nothing is made", async () => {
+    const cwd = temporaryFolder();
+    await sent(cwd);
+    await forge(cwd, (entry) => (entry.path === "b.tar.zst" ? { ...entry, path: "d.tar.zst" } : entry));
+    const answer = await joinParts(cwd);
+    expect(answer.code).not.toBe(0);
+    expect(answer.err).toContain("d.tar.zst");
+    expect(existsSync(join(cwd, "out"))).toBe(false);
+  });
+});
+
 test("verify names every bad part at once", async () => {
   const cwd = temporaryFolder();
   await sent(cwd);
@@ -299,6 +334,14 @@ describe("inputs that cannot travel", () => {
     const answer = await gpuGate(["archive", "split", "in", "--out", "parts"], { cwd });
     expect(answer).toMatchObject({ code: 2, out: "" });
     expect(answer.err).toContain(hint);
+  });
+
+  test("parts are not written into the folder that is sent", async () => {
+    const cwd = tree(temporaryFolder());
+    const answer = await gpuGate(["archive", "split", ".", "--out", "parts"], { cwd });
+    expect(answer.code).toBe(2);
+    expect(answer.err).toContain("name another --out");
+    expect(existsSync(join(cwd, "parts"))).toBe(false);
   });
 
   test("a join into a folder that holds something is refused before anything is read", async () => {
