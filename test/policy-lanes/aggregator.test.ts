@@ -182,5 +182,10 @@ describe("the table", () => {
 
 it("a name that is a property of every object is only a name", () => {
   const rules = { ...RULES, required: ["constructor", "toString"] };
-  expect(judge([], { rules }).decision).toBe("pass");
+  const result = judge([], { rules });
+  expect(result.decision).toBe("pass");
+  expect(result.rows.map(({ kind, state }) => [kind, state])).toEqual([
+    ["ordinary", "absent"],
+    ["ordinary", "absent"],
+  ]);
 });
