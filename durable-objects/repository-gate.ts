@@ -7,8 +7,10 @@ import { DurableObject } from "cloudflare:workers";
 import { systemClock, systemRandom, type Millis } from "../shared/ports.ts";
 import type { Delivery } from "../shared/lifecycle/signal.ts";
 import type { Verdict } from "../shared/lifecycle/verdict.ts";
-import { Gate, type Accepted, type PodWord } from "./gate/gate.ts";
+import { Gate, type Accepted, type GateTick, type PodWord } from "./gate/gate.ts";
 import type { AccountAnswer, AccountPort } from "./gate/ports.ts";
+import { CallRate, POD_CALLS } from "./gate/rate.ts";
+import { podStanding, type PodQuestion, type PodStanding } from "./gate/standing.ts";
 import { gateView, type GateView } from "./gate/view.ts";
 import { durableAlarm, durableSql, githubClientFor, imageResolverFor, logLine, runpodClientFor } from "./platform.ts";
 import { ACCOUNT_NAME } from "./runpod-account.ts";
@@ -17,6 +19,7 @@ import { readSettings } from "./settings.ts";
 export class RepositoryGate extends DurableObject<Env> {
   readonly #gate: Gate;
   readonly #repositoryId: string;
+  readonly #podCalls = new CallRate(POD_CALLS);
 
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
@@ -44,13 +47,20 @@ export class RepositoryGate extends DurableObject<Env> {
     return this.#gate.accept(delivery);
   }
 
-  /** A call of a pod's start script. False for everything that is not exactly the expected call. */
+  /** A call of a pod's start script. False for everything that is not exactly the expected call, at most ten a minute. */
   async podCall(attemptId: string, nonce: string, word: PodWord): Promise<boolean> {
+    if (!this.#gate.knowsAttempt(attemptId) || !this.#podCalls.take(attemptId, systemClock.now())) return false;
     return this.#gate.podCall(attemptId, nonce, word);
   }
 
-  adoptStray(podId: string, why: string, createdAt: Millis | null): void {
-    this.#gate.adoptStray(podId, why, createdAt);
+  /** Whose the pods are that the reaper saw in a list begun at `listedAt`; answers in the order of the questions. */
+  podStandings(questions: readonly PodQuestion[], listedAt: Millis): readonly PodStanding[] {
+    return questions.map((question) => podStanding(this.#gate.store, question, listedAt));
+  }
+
+  /** Removes a pod nobody owns. False: this gate does not, and the asker has to. */
+  adoptStray(podId: string, why: string, createdAt: Millis | null): boolean {
+    return this.#gate.adoptStray(podId, why, createdAt);
   }
 
   stop(requestId: string, word: Verdict): boolean {
@@ -58,7 +68,7 @@ export class RepositoryGate extends DurableObject<Env> {
   }
 
   /** Cron's minute. */
-  tick(): { readonly overdue: number; readonly open: number } {
+  tick(): GateTick {
     return this.#gate.tick();
   }
 

@@ -5,6 +5,7 @@ import { DurableObject } from "cloudflare:workers";
 import { systemClock, type Millis } from "../shared/ports.ts";
 import type { RepositoryRef } from "../shared/lifecycle/signal.ts";
 import { Account } from "./account/account.ts";
+import { SweepMemory, type Observations, type SweepStart } from "./account/sweep-memory.ts";
 import type { AccountAnswer, PodListing, ReserveAnswer } from "./gate/ports.ts";
 import { durableSql, runpodClientFor } from "./platform.ts";
 import { readSettings } from "./settings.ts";
@@ -14,13 +15,16 @@ export const ACCOUNT_NAME = "account";
 
 export class RunPodAccount extends DurableObject<Env> {
   readonly #account: Account;
+  readonly #sweeps: SweepMemory;
 
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
     const settings = readSettings(env);
     if (!settings.ok) throw new Error(`configuration: ${settings.error.join(" ")}`);
+    const sql = durableSql(state.storage);
+    this.#sweeps = new SweepMemory(sql);
     this.#account = new Account({
-      sql: durableSql(state.storage),
+      sql,
       clock: systemClock,
       runpod: runpodClientFor(settings.value),
       monthlyCapMicros: settings.value.monthlyCapMicros,
@@ -53,6 +57,15 @@ export class RunPodAccount extends DurableObject<Env> {
 
   openReservations(): ReturnType<Account["openReservations"]> {
     return this.#account.openReservations();
+  }
+
+  /** Begins the reaper's sweep, unless one is under way. */
+  beginSweep(): SweepStart {
+    return this.#sweeps.begin(systemClock.now());
+  }
+
+  endSweep(observations: Observations): void {
+    this.#sweeps.end(observations);
   }
 
   totals(): ReturnType<Account["totals"]> {

@@ -26,6 +26,13 @@ import { beginStray, strayDone } from "./strays.ts";
 
 export type Accepted = { readonly kind: "accepted" | "duplicate" | "read-only"; readonly actions: readonly string[] };
 
+/** What cron learns at its visit: tasks that should have run, open requests, and the pods our ledger still pays for. */
+export interface GateTick {
+  readonly overdue: number;
+  readonly open: number;
+  readonly pods: readonly string[];
+}
+
 /** Calls out at the same time, per gate: a Durable Object may hold six connections. */
 const PARALLEL = 5;
 /** A loop run ends after this long and is taken up by the next alarm: an alarm may run for 15 minutes. */
@@ -140,10 +147,15 @@ export class Gate {
     return taken;
   }
 
-  /** A pod that carries our name and that no open attempt owns: removed, proven gone and booked on its own. */
-  adoptStray(podId: string, why: string, createdAt: Millis | null): void {
+  /**
+   * A pod that carries our name and that no open attempt owns: removed, proven gone and booked on its own. False: nobody
+   * here removes it now (a request owns it, or it was removed before), so whoever asked has to.
+   */
+  adoptStray(podId: string, why: string, createdAt: Millis | null): boolean {
     this.#ports.sql.transaction(() => beginStray(this.store, podId, why, createdAt, this.#ports.clock.now()));
     this.#arm();
+    const stray = this.store.stray(podId);
+    return stray !== null && stray.done_at === null;
   }
 
   /** Runs everything that is due, and what becomes due meanwhile, until nothing is. One loop at a time. */
@@ -160,8 +172,8 @@ export class Gate {
   }
 
   /** What cron does here every minute: forget old deliveries, compare with GitHub when that is due, wake a lost alarm. */
-  tick(): { readonly overdue: number; readonly open: number } {
-    if (this.#readOnly) return { overdue: 0, open: 0 };
+  tick(): GateTick {
+    if (this.#readOnly) return { overdue: 0, open: 0, pods: this.store.openLedgerPodIds() };
     const now = this.#ports.clock.now();
     this.store.forgetDeliveries(now - DELIVERY_MEMORY_MS);
     const overdue = this.store.dueTasks(now - 5_000, 1000).length;
@@ -171,7 +183,7 @@ export class Gate {
       if (now - last >= every) this.store.putTask("reconcile", "repository", "reconcile", {}, now, now);
     }
     this.#arm();
-    return { overdue, open: this.store.openRequests().length };
+    return { overdue, open: this.store.openRequests().length, pods: this.store.openLedgerPodIds() };
   }
 
   /** Whether this gate has open work for an attempt; asked when the account compares its books. */

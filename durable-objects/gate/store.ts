@@ -340,6 +340,11 @@ export class Store {
     return new Set(this.#sql.exec<{ pod_id: string }>(`SELECT pod_id FROM ledger`).map((row) => row.pod_id));
   }
 
+  /** Pods we pay for: bought and not yet proven gone. */
+  openLedgerPodIds(): readonly string[] {
+    return this.#sql.exec<{ pod_id: string }>(`SELECT pod_id FROM ledger WHERE closed_at IS NULL`).map((row) => row.pod_id);
+  }
+
   ledgerLine(podId: string): LedgerLine | null {
     return this.#sql.exec<LedgerLine>(`SELECT * FROM ledger WHERE pod_id = ?`, podId)[0] ?? null;
   }

@@ -1,0 +1,67 @@
+/**
+ * What one sweep of the reaper leaves for the next: whether one is under way, and which pods were suspicious.
+ *
+ * Both are aids. A sweep that cannot ask goes on without them: it then suspects again, and the backstop needs no memory.
+ */
+import * as z from "zod";
+import type { Observation } from "../../shared/lifecycle/reap.ts";
+import type { Millis } from "../../shared/ports.ts";
+import type { Sql } from "../gate/ports.ts";
+
+/** A sweep that has not ended after this long is taken for dead. */
+export const SWEEP_LEASE_MS = 180_000;
+/** More suspects than this at once is a fault of another kind; the rest is suspected again at the next sweep. */
+const REMEMBERED = 500;
+
+export type Observations = Readonly<Record<string, Observation>>;
+
+export type SweepStart =
+  | { readonly kind: "go"; readonly observations: Observations }
+  | { readonly kind: "busy"; readonly since: Millis };
+
+const observationsSchema = z.record(
+  z.string(),
+  z.object({ suspicion: z.enum(["run-gone", "unknown-pod"]), firstSeenAt: z.number() }),
+);
+
+export class SweepMemory {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** Begins a sweep, unless another one is under way. */
+  begin(now: Millis): SweepStart {
+    return this.#sql.transaction((): SweepStart => {
+      const since = Number(this.#get("sweep_since") ?? "0");
+      if (since > 0 && since <= now && now - since < SWEEP_LEASE_MS) return { kind: "busy", since };
+      this.#set("sweep_since", String(now));
+      return { kind: "go", observations: this.#observations() };
+    });
+  }
+
+  /** Ends the sweep and keeps its suspicions; whatever is not among them is cleared. */
+  end(observations: Observations): void {
+    const kept = Object.fromEntries(Object.entries(observations).slice(0, REMEMBERED));
+    this.#sql.transaction(() => {
+      this.#set("sweep_since", "0");
+      this.#set("sweep_observations", JSON.stringify(kept));
+    });
+  }
+
+  #observations(): Observations {
+    const text = this.#get("sweep_observations");
+    if (text === null) return {};
+    const parsed = observationsSchema.safeParse(JSON.parse(text));
+    return parsed.success ? parsed.data : {};
+  }
+
+  #get(key: string): string | null {
+    return this.#sql.exec<{ value: string }>(`SELECT value FROM meta WHERE key = ?`, key)[0]?.value ?? null;
+  }
+
+  #set(key: string, value: string): void {
+    this.#sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)`, key, value);
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * Whose pod is this? Asked by the reaper about pods that it sees in RunPod's list and that name this gate's repository.
+ *
+ * The list is older than the answer: a pod that was proven gone after the list began is still in it. Such a pod is
+ * somebody's who has done their work, not a stray.
+ */
+import type { Millis } from "../../shared/ports.ts";
+import type { Store } from "./store.ts";
+
+export interface PodQuestion {
+  readonly podId: string;
+  /** As the pod's tags name it; null when only its id is known. */
+  readonly attemptId: string | null;
+}
+
+export interface PodStanding {
+  /** `current`: somebody here looks after it. `closed`: its attempt is over. `unknown`: never heard of. */
+  readonly kind: "current" | "closed" | "unknown";
+  /** Since when we have paid for it, by our own ledger; null when no line is there. */
+  readonly since: Millis | null;
+}
+
+/** Takes the question and when the list began that showed the pod. Changes nothing. */
+export function podStanding(store: Store, question: PodQuestion, listedAt: Millis): PodStanding {
+  const line = store.ledgerLine(question.podId);
+  const since = line?.paid_from ?? null;
+  if (ownedByOpenRequest(store, question)) return { kind: "current", since };
+  const stray = store.stray(question.podId);
+  if (stray !== null && (stray.done_at === null || stray.done_at >= listedAt)) return { kind: "current", since };
+  if (line !== null) {
+    const goneSince = line.proven_at ?? line.closed_at;
+    return { kind: goneSince !== null && goneSince >= listedAt ? "current" : "closed", since };
+  }
+  const known = question.attemptId !== null && store.attempt(question.attemptId) !== null;
+  return { kind: known || stray !== null ? "closed" : "unknown", since };
+}
+
+/** A create whose answer is not here yet may have bought any pod that names its attempt. */
+function ownedByOpenRequest(store: Store, question: PodQuestion): boolean {
+  return store.openRequests().some((request) => {
+    const attempt = "attempt" in request.state ? request.state.attempt : null;
+    if (attempt === null) return false;
+    return attempt.pod === null ? attempt.id === question.attemptId : attempt.pod.id === question.podId;
+  });
+}
