@@ -1,10 +1,10 @@
 /** The shell of the shipped workflows, run for real with the environment that the workflow gives it. */
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parseEvidence } from "../../shared/hosted/evidence.ts";
-import { bash, dispatched, EXECUTE_INPUTS, PREPARE_INPUTS, resolveStep, SHA, type StepAsked } from "./shipped.ts";
+import { bash, dispatched, EXECUTE_INPUTS, PREPARE_INPUTS, resolveStep, ROOT, SHA, type StepAsked } from "./shipped.ts";
 
 let folder = "";
 beforeEach(() => {
@@ -110,6 +110,24 @@ describe("execute: check the machine", () => {
   });
 });
 
+describe("execute: verify the runtime", () => {
+  it("takes the machine's own proof when nothing was staged", () => {
+    const run = perform(paid("Verify the runtime"));
+    expect(run).toMatchObject({ code: 0 });
+    expect(run.out).toContain("proved its NVRTC before it registered");
+  });
+
+  it("refuses a staged runtime without NVRTC, or with something else in its place", () => {
+    const staged = paid("Verify the runtime", { runtime_ids: '{"common":"1","cuda12.8":"2"}' });
+    expect(perform(staged).out).toContain("holds no NVRTC 12.8");
+    mkdirSync(join(folder, "runtime/cuda/lib64"), { recursive: true });
+    writeFileSync(join(folder, "runtime/cuda/lib64/libnvrtc.so.12"), "not a library");
+    const run = perform(staged);
+    expect(run.code).toBe(1);
+    expect(run.out).toContain("::error title=Runtime refused::runtime/cuda/lib64/libnvrtc.so.12 is no NVRTC");
+  });
+});
+
 describe("execute: refuse any other commit", () => {
   it.each([
     ["the admitted one", SHA, 0],
@@ -211,6 +229,8 @@ describe("prepare: check the request", () => {
 
   it.each([
     ["what the control plane sends", {}, 0],
+    ["a second preparation of a request", { request: "r-1 again" }, 0],
+    ["a request with other words in it", { request: "r-1 twice" }, 1],
     ["an upper-case commit", { tested_sha: SHA.toUpperCase() }, 1],
     ["a key that is a path", { archive_key: "../../x" }, 1],
     ["a request that is a command", { request: "$(id)" }, 1],
@@ -220,6 +240,54 @@ describe("prepare: check the request", () => {
 
   it("refuses a run at another branch", () => {
     expect(perform({ ...asked({}), event: dispatched({ ref_name: "feature" }) }).code).toBe(1);
+  });
+});
+
+describe("from preparation to the paid machine", () => {
+  const split: StepAsked = {
+    workflow: "gpu-gate-prepare.yml",
+    job: "archives",
+    step: "Split into five parts",
+    inputs: PREPARE_INPUTS,
+  };
+
+  beforeEach(() => {
+    // The bundled tool stands in .github/gpu-gate of the default branch; here it is the same command from source.
+    const command = JSON.stringify([join(ROOT, "cli/main.ts")]).slice(1, -1);
+    mkdirSync(join(folder, "trusted/.github/gpu-gate"), { recursive: true });
+    writeFileSync(
+      join(folder, "trusted/.github/gpu-gate/gpu-gate.mjs"),
+      `import { spawnSync } from "node:child_process";
+const run = spawnSync(${JSON.stringify(process.execPath)}, [${command}, ...process.argv.slice(2)], { stdio: "inherit" });
+process.exitCode = run.status ?? 1;\n`,
+    );
+    program("archives/gpu-tests/one", "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'");
+    writeFileSync(join(folder, "archives/cuda.tar.zst.notes"), "x".repeat(10_000));
+    const sent = perform(split);
+    if (sent.code !== 0) throw new Error(sent.out);
+    rmSync(join(folder, "archives"), { recursive: true });
+  });
+
+  it("what was built arrives, and its tests run", () => {
+    expect(perform(paid("Reconstruct the archives"))).toMatchObject({ code: 0 });
+    expect(perform(paid("Refuse any other commit"))).toMatchObject({ code: 0 });
+    expect(perform(paid("Run GPU tests"))).toMatchObject({ code: 0 });
+    expect(perform(paid("Report the evidence")).out).toContain('{"tests":2,');
+  });
+
+  it("archives of another revision are refused although every sum is right", () => {
+    expect(perform(paid("Reconstruct the archives"))).toMatchObject({ code: 0 });
+    const run = perform(paid("Refuse any other commit", { tested_sha: "e".repeat(40) }));
+    expect(run.code).toBe(1);
+    expect(run.out).toContain(`built from ${SHA}, not from ${"e".repeat(40)}`);
+  });
+
+  it.each(["archives.part03", "archives.manifest"])("a damaged %s stops the job and leaves no archives", (file) => {
+    const bytes = readFileSync(join(folder, "parts", file));
+    bytes[10] = (bytes[10] ?? 0) ^ 1;
+    writeFileSync(join(folder, "parts", file), bytes);
+    expect(perform(paid("Reconstruct the archives")).code).toBe(1);
+    expect(existsSync(join(folder, "archives"))).toBe(false);
   });
 });
 

@@ -5,6 +5,8 @@ import { describe, expect, it } from "vitest";
 import { configFrom } from "../../shared/config/load.ts";
 import { EVIDENCE_SHELL } from "../../shared/hosted/evidence.ts";
 import { lintWorkflows } from "../../shared/lint/lint.ts";
+import { ACTIONS } from "../../local/workflow/actions.ts";
+import { CONTEXTS, FUNCTIONS } from "../../local/workflow/syntax.ts";
 import { parseWorkflow } from "../../local/workflow/parse.ts";
 import { planRun } from "../../local/workflow/run.ts";
 import {
@@ -60,6 +62,26 @@ describe("every shipped workflow", () => {
     const pins = new Set(files.flatMap((file) => file.text.match(/actions\/[\w/-]+@[0-9a-f]{40} # v[\d.]+/g) ?? []));
     const names = [...pins].map((pin) => pin.split("@")[0]);
     expect(new Set(names).size).toBe(names.length);
+  });
+});
+
+describe("docs/workflows.md", () => {
+  const documentation = readFileSync(join(ROOT, "docs/workflows.md"), "utf8");
+
+  it.each(files.map((file) => file.name))("explains %s", (name) => {
+    expect(documentation).toContain(`\`${name}\``);
+  });
+
+  it.each(Object.entries(ACTIONS))("lists the action %s with every input", (name, inputs) => {
+    const row = documentation.split("\n").find((line) => line.startsWith(`| \`${name}\` |`));
+    expect(row).toBe(`| \`${name}\` | ${inputs.map((input) => `\`${input}\``).join(", ")} |`);
+  });
+
+  it("lists every context and function of the expressions", () => {
+    const sentence = (start: string): string => documentation.split("\n").find((line) => line.startsWith(start)) ?? "";
+    for (const context of CONTEXTS) expect(sentence("Contexts: ")).toContain(`\`${context}\``);
+    const functions = sentence("Functions: ").toLowerCase();
+    for (const name of Object.keys(FUNCTIONS)) expect(functions).toContain(`\`${name}\``);
   });
 });
 
