@@ -192,9 +192,13 @@ function changedInputs(before: Admission, now: Admission, termsBefore: Terms | n
 }
 
 export function prepareTitle(request: GateRequest): string {
-  // A request sent back to preparing dispatches a second run: its own title tells the two apart.
-  const again = request.state.kind === "preparing" && request.state.backToPreparing > 0 ? " again" : "";
-  return `gpu-gate prepare ${request.id}${again}`;
+  return `gpu-gate prepare ${prepareName(request)}`;
+}
+
+/** A request sent back to preparing dispatches a second run: its own name tells the two apart. */
+function prepareName(request: GateRequest): string {
+  const again = request.state.kind === "preparing" && request.state.backToPreparing > 0;
+  return again ? `${request.id}.again` : request.id;
 }
 
 export function executeTitle(attemptId: string): string {
@@ -210,7 +214,7 @@ async function dispatchPrepare(context: PerformContext): Promise<DispatchOutcome
   const registered = await ports.account.register(context.repository);
   if (!registered.ok) return { kind: "not-sent", why: registered.why, retryAt: null };
   return dispatch(github, terms.workflows.prepare, admission.defaultBranch, {
-    request: request.state.kind === "preparing" && request.state.backToPreparing > 0 ? `${request.id} again` : request.id,
+    request: prepareName(request),
     tested_sha: admission.testedSha,
     archive_key: `${terms.configHash.slice(0, 16)}-${admission.testedSha}`,
   });
@@ -222,6 +226,7 @@ async function dispatchExecute(attemptId: string, context: PerformContext): Prom
   if (terms === null || admission === null || state.kind !== "provisioning" || state.attempt === null) {
     return { kind: "refused", why: "the request has no attempt" };
   }
+  const expected = state.plan.candidates[state.walk.index];
   return dispatch(github, terms.workflows.execute, admission.defaultBranch, {
     request: request.id,
     attempt: attemptId,
@@ -229,6 +234,10 @@ async function dispatchExecute(attemptId: string, context: PerformContext): Prom
     tested_sha: admission.testedSha,
     prepare_run_id: request.prepared?.run.runId ?? "",
     artifact_ids: (request.prepared?.artifacts ?? []).map((artifact) => artifact.id).join(","),
+    // What the plan expects first; the job prints it next to what the machine says, and trusts neither.
+    tier: expected?.tier ?? "",
+    gpu: expected?.acceptedIds[0] ?? "",
+    price: expected?.price === null || expected === undefined ? "" : String(expected.price),
   });
 }
 

@@ -1,0 +1,89 @@
+/**
+ * `npm start`: the local world and the Worker, an opening day in front of the user, then the status page until Ctrl-C.
+ * `npm start -- --once` plays the day and exits 0 only if everything came out as it must.
+ */
+import process from "node:process";
+import { parseArgs } from "node:util";
+import { dayTable, playOpeningDay } from "./world/opening-day.ts";
+import { startWorld, type World } from "./world/world.ts";
+
+const USAGE = `npm start -- [options]
+
+  --once          play the opening day and exit: 0 if every verdict, every deletion and every bill is right
+  --port N        port of the Worker and its status page (default: any free one)
+  --crash-worker  kill the Worker's process with SIGKILL in the middle of the day
+  --logs          show the Worker's own log lines
+`;
+
+async function main(): Promise<number> {
+  const { values } = parseArgs({
+    options: {
+      once: { type: "boolean", default: false },
+      port: { type: "string", default: "0" },
+      "crash-worker": { type: "boolean", default: false },
+      logs: { type: "boolean", default: false },
+      help: { type: "boolean", default: false },
+    },
+  });
+  if (values.help) {
+    process.stdout.write(USAGE);
+    return 0;
+  }
+  const port = Number(values.port);
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
+    process.stderr.write(`npm start: --port takes a number from 0 to 65535, not '${values.port}'.\n`);
+    return 2;
+  }
+  const started = Date.now();
+  const say = (text: string) => {
+    if (text === "") return void process.stdout.write("\n");
+    const at = ((Date.now() - started) / 1000).toFixed(1).padStart(5);
+    for (const line of text.split("\n")) process.stdout.write(`${text.includes("\n") ? "" : `${at}s  `}${line}\n`);
+  };
+  const world = await startWorld({ port, progress: say, ...(values.logs ? { onLog: (line: string) => say(line) } : {}) });
+  let closed: Promise<void> | null = null;
+  const close = (): Promise<void> => (closed ??= world.close());
+  let interrupted = false;
+  const stop = new Promise<void>((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) {
+      process.on(signal, () => {
+        interrupted = true;
+        resolve();
+      });
+    }
+  });
+  say(`status page: ${world.worker.url}/`);
+  try {
+    const day = play(world, say, values["crash-worker"]);
+    const result = await Promise.race([day, stop.then(() => null)]);
+    if (result === null) return 130;
+    if (!values.once) {
+      say(`the world stays up: ${world.worker.url}/  (Ctrl-C ends it)`);
+      await stop;
+      return 0;
+    }
+    return result;
+  } finally {
+    if (interrupted) say("ending");
+    await close();
+  }
+}
+
+async function play(world: World, say: (text: string) => void, crashWorker: boolean): Promise<number> {
+  const { rows, problems } = await playOpeningDay({ world, say, crashWorker });
+  say("");
+  say(dayTable(rows));
+  say("");
+  if (problems.length === 0) {
+    say("every verdict is the expected one, every pod is proven gone, every estimate fits RunPod's bill");
+    return 0;
+  }
+  for (const problem of problems) say(`NOT RIGHT: ${problem}`);
+  return 1;
+}
+
+process.exitCode = await main().catch((error: unknown) => {
+  process.stderr.write(`npm start: ${error instanceof Error ? error.message : String(error)}\n`);
+  return 1;
+});
+process.exit();

@@ -1,0 +1,91 @@
+/**
+ * Hosts the Worker in workerd for the local world: one process of its own, so that it can be killed and started again on
+ * its stored state like any other server.
+ *
+ * Started as `node worker-host.ts` with one JSON line on standard input. It says `ready` on standard output, fires the cron
+ * trigger on a timer (workerd itself never does), and ends when its standard input ends: a killed parent leaves nothing.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { createInterface } from "node:readline";
+import { Miniflare } from "miniflare";
+import * as z from "zod";
+
+const jobSchema = z.object({
+  bundleDir: z.string(),
+  stateDir: z.string(),
+  port: z.number().int(),
+  cronEveryMs: z.number(),
+  vars: z.record(z.string(), z.string()),
+});
+
+type Job = z.infer<typeof jobSchema>;
+
+const CLASSES = ["RepositoryGate", "RunPodAccount", "FleetBoard"] as const;
+const BINDINGS = { REPOSITORY_GATE: "RepositoryGate", RUNPOD_ACCOUNT: "RunPodAccount", FLEET_BOARD: "FleetBoard" } as const;
+
+function start(job: Job): Miniflare {
+  const name = "gpu-gate";
+  const text = Object.entries(job.vars).map(([key, value]) => [key, { type: "text" as const, value }] as const);
+  const objects = Object.entries(BINDINGS).map(
+    ([key, exportName]) => [key, { type: "durable-object" as const, worker: name, exportName }] as const,
+  );
+  return new Miniflare({
+    host: "127.0.0.1",
+    port: job.port,
+    cf: false,
+    enableDevRegistry: false,
+    telemetry: { enabled: false },
+    resourcePersistencePath: job.stateDir,
+    workers: [
+      {
+        config: {
+          name,
+          compatibilityDate: "2026-11-01",
+          manifest: {
+            mainModule: "index.js",
+            modules: { "index.js": { type: "esm", contents: readFileSync(join(job.bundleDir, "index.js"), "utf8") } },
+          },
+          env: Object.fromEntries([...text, ...objects]),
+          exports: Object.fromEntries(
+            CLASSES.map((exportName) => [exportName, { type: "durable-object" as const, storage: "sqlite" as const }]),
+          ),
+        },
+      },
+    ],
+  });
+}
+
+/** The part of a Miniflare worker used here; its own type mixes two runtimes' `Request`. */
+interface Schedulable {
+  scheduled(options: { readonly cron: string; readonly scheduledTime: Date }): Promise<unknown>;
+}
+
+async function main(): Promise<void> {
+  const lines = createInterface({ input: process.stdin });
+  const first = await new Promise<string>((resolve) => lines.once("line", resolve));
+  const job = jobSchema.parse(JSON.parse(first));
+  const miniflare = start(job);
+  await miniflare.ready;
+  const worker = (await miniflare.getWorker()) as unknown as Schedulable;
+  let ticking = false;
+  const cron = setInterval(() => {
+    // One tick at a time, as the platform's own trigger would at one a minute.
+    if (ticking) return;
+    ticking = true;
+    void worker
+      .scheduled({ cron: "* * * * *", scheduledTime: new Date() })
+      .catch(() => undefined)
+      .finally(() => (ticking = false));
+  }, job.cronEveryMs);
+  const end = () => {
+    clearInterval(cron);
+    void miniflare.dispose().finally(() => process.exit(0));
+  };
+  lines.once("close", end);
+  process.once("SIGTERM", end);
+  process.stdout.write("ready\n");
+}
+
+await main();
