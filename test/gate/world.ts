@@ -1,0 +1,173 @@
+/**
+ * A gate in this process, on node:sqlite, against the real local GitHub and local RunPod over HTTP: the whole product but
+ * the Worker's shell. Webhooks arrive over HTTP, are verified and parsed like in production; pods call back.
+ */
+import { createServer, type IncomingMessage, type Server } from "node:http";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { verify } from "@octokit/webhooks-methods";
+import { Account } from "../../durable-objects/account/account.ts";
+import { Gate } from "../../durable-objects/gate/gate.ts";
+import type { AccountAnswer, GatePorts } from "../../durable-objects/gate/ports.ts";
+import { newWebhookSecret, startLocalGitHub, type LocalGitHub } from "../../local/github/index.ts";
+import { buildImage } from "../../local/runpod/image.ts";
+import { startLocalRunPod } from "../../local/runpod/server.ts";
+import type { LocalRunPod } from "../../local/runpod/types.ts";
+import { createGitHubApp } from "../../shared/github/app.ts";
+import { createGitHubClient } from "../../shared/github/client.ts";
+import { parseWebhook } from "../../shared/github/webhook.ts";
+import { systemClock, systemRandom, type FetchLike } from "../../shared/ports.ts";
+import { createRunPodClient } from "../../shared/runpod/client.ts";
+import { resolveImage } from "../../shared/runpod/image.ts";
+import { podExitSchema, podProofSchema } from "../../shared/runpod/pod-words.ts";
+import { nodeSql } from "../support/node-sql.ts";
+
+export interface GateWorld {
+  readonly github: LocalGitHub;
+  readonly runpod: LocalRunPod;
+  readonly gate: Gate;
+  readonly account: Account;
+  /** Every log entry of the gate, in order. */
+  readonly log: Readonly<Record<string, string | number | boolean | null>>[];
+  close(): Promise<void>;
+}
+
+export const REPOSITORY_ID = "101";
+
+export async function startGateWorld(): Promise<GateWorld> {
+  const dir = mkdtempSync(join(tmpdir(), "gpu-gate-world-"));
+  const webhookSecret = newWebhookSecret();
+  const github = await startLocalGitHub({ webhookSecret });
+  const imageDir = join(dir, "image");
+  buildImage({ imageDir, runScript: join(import.meta.dirname, "..", "..", "local", "runner", "run.sh") });
+  const apiKey = "local-key";
+  const runpod = await startLocalRunPod({
+    apiKey,
+    stateDir: join(dir, "pods"),
+    imageDir,
+    quotas: { minute: 6_000, hour: 100_000, day: 1_000_000 },
+  });
+  const plainFetch: FetchLike = (input, init) => fetch(input, init);
+  const made = createGitHubApp(
+    { appId: github.appId, privateKey: github.privateKeyPem, apiUrl: github.url },
+    { fetch: plainFetch, clock: systemClock },
+  );
+  if (!made.ok) throw new Error("the local App key must be usable");
+  const client = createRunPodClient({
+    apiKey,
+    baseUrl: runpod.url,
+    graphqlUrl: runpod.graphqlUrl,
+    fetch: plainFetch,
+    clock: systemClock,
+    userAgent: "gpu-gate-test",
+  });
+  const account = new Account({ sql: nodeSql(), clock: systemClock, runpod: client, monthlyCapMicros: 400_000_000 });
+  const log: GateWorld["log"] = [];
+  let timer: NodeJS.Timeout | null = null;
+  let closed = false;
+  const holder: { gate: Gate | null } = { gate: null };
+  const server = createServer((request, response) => {
+    void serve(request, webhookSecret, holder.gate).then((status) => response.writeHead(status).end());
+  });
+  const url = await listen(server);
+  const ports: GatePorts = {
+    sql: nodeSql(),
+    alarm: {
+      set(at) {
+        if (timer !== null) clearTimeout(timer);
+        if (at === null || closed) return;
+        timer = setTimeout(() => void holder.gate?.run(), Math.max(0, at - Date.now()));
+      },
+    },
+    clock: systemClock,
+    random: systemRandom,
+    account: {
+      listPods: (notBefore) => account.listPods(notBefore),
+      reserve: (attemptId, micros) => done(account.reserve(attemptId, REPOSITORY_ID, micros)),
+      commit: (attemptId, micros) => done((account.commit(attemptId, micros), null)),
+      release: (attemptId) => done((account.release(attemptId), null)),
+      register: (repository) => done((account.register(repository), null)),
+    },
+    runpod: client,
+    github: (repository, installationId, runners) =>
+      createGitHubClient({ app: made.value, repository: { ...repository, installationId }, runners }),
+    resolveImage: async () => {
+      const answer = await resolveImage({ registryUrl: runpod.registryUrl, fetch: plainFetch, userAgent: "gpu-gate-test" });
+      return answer.ok ? { ok: true, value: answer.value.reference } : { ok: false, why: answer.error.why };
+    },
+    publicUrl: url,
+    deployment: "test",
+    appId: github.appId,
+    log: (entry) => void log.push(entry),
+  };
+  const gate = new Gate(ports);
+  holder.gate = gate;
+  github.webhooks.configure({ url: `${url}/github/webhooks` });
+  return {
+    github,
+    runpod,
+    gate,
+    account,
+    log,
+    async close() {
+      closed = true;
+      if (timer !== null) clearTimeout(timer);
+      server.closeAllConnections();
+      server.close();
+      await runpod.close();
+      await github.close();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+function done<T>(value: T): Promise<AccountAnswer<T>> {
+  return Promise.resolve({ ok: true, value });
+}
+
+async function serve(request: IncomingMessage, secret: string, gate: Gate | null): Promise<number> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  const text = Buffer.concat(chunks).toString();
+  const header = (name: string) => String(request.headers[name] ?? "");
+  if (request.url === "/github/webhooks") {
+    if (!(await verify(secret, text, header("x-hub-signature-256")))) return 401;
+    const parsed = parseWebhook({ event: header("x-github-event"), guid: header("x-github-delivery"), text });
+    if (!parsed.ok) return 400;
+    if ("deliveries" in parsed.value) for (const delivery of parsed.value.deliveries) gate?.accept(delivery);
+    return 202;
+  }
+  const call = /^\/pod\/v1\/(\d+)\/([^/]+)\/(proof|exit)$/.exec(request.url ?? "");
+  if (call === null || gate === null) return 404;
+  const nonce = header("authorization").replace(/^Bearer /, "");
+  const body: unknown = JSON.parse(text);
+  const attempt = decodeURIComponent(call[2] ?? "");
+  if (call[3] === "exit") {
+    return (await gate.podCall(attempt, nonce, { kind: "exit", code: podExitSchema.parse(body).code })) ? 204 : 404;
+  }
+  const proof = podProofSchema.parse(body);
+  const taken = await gate.podCall(attempt, nonce, {
+    kind: "proof",
+    proof: {
+      podId: proof.podId,
+      gpuName: proof.gpuName,
+      gpuUuid: proof.gpuUuid,
+      vramMb: proof.vramMb,
+      driverCuda: proof.cuda,
+      nvrtc: proof.nvrtc,
+      count: proof.gpuCount,
+      scriptHash: proof.scriptSha256,
+    },
+  });
+  return taken ? 204 : 404;
+}
+
+function listen(server: Server): Promise<string> {
+  return new Promise((resolve) => {
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      resolve(`http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`);
+    });
+  });
+}
