@@ -97,6 +97,6 @@ export function imageResolverFor(settings: Settings): (image: string) => Promise
 }
 
 /** One log line per event, as JSON, with the fields it was given and nothing else. */
-export function logLine(entry: Readonly<Record<string, string | number | boolean | null>>): void {
+export function logLine(entry: Readonly<Record<string, unknown>>): void {
   console.log(JSON.stringify(entry));
 }

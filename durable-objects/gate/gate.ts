@@ -6,6 +6,7 @@
  * result. The loop catches everything; what failed is due again later. The alarm is set from the tasks after every step,
  * and cron wakes a gate whose alarm was lost.
  */
+import { auditBodySchema, genesis, sealEntry } from "../../shared/audit/chain.ts";
 import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
 import type { GateRequest, Proof } from "../../shared/lifecycle/model.ts";
@@ -39,6 +40,8 @@ const PARALLEL = 5;
 const LOOP_MS = 10 * 60_000;
 /** Deliveries are remembered longer than GitHub can redeliver them (3 days). */
 const DELIVERY_MEMORY_MS = 8 * 86_400_000;
+
+const factsSchema = auditBodySchema.shape.facts;
 
 export class Gate {
   readonly store: Store;
@@ -400,27 +403,25 @@ export class Gate {
   }
 
   #audit(requestId: string | null, note: ReturnType<typeof audit>): void {
-    const now = this.#ports.clock.now();
-    const seq = this.store.audit(now, requestId, note);
-    this.#ports.log({
-      event: "audit",
-      seq,
-      at: now,
-      repository: this.store.meta("repository_id"),
-      request: requestId,
-      act: note.act,
-      reason: note.reason,
-      facts: JSON.stringify(note.facts),
-    });
+    this.store.audit(this.#ports.clock.now(), requestId, note);
   }
 
-  /** Hashes new audit entries into the chain, outside the transaction that wrote them: SHA-256 here is asynchronous. */
+  /**
+   * Hashes new audit entries into the chain and says each as a log line, outside the transaction that wrote them: SHA-256
+   * is asynchronous here. A crash in between leaves entries without a hash; the next loop seals them.
+   */
   async #sealAudit(): Promise<void> {
+    const repository = this.store.meta("repository_id") ?? "";
     for (const row of this.store.unsealedAudit(500)) {
-      const previous = this.store.lastSealed()?.hash ?? "";
-      const text = JSON.stringify([previous, row.seq, row.at, row.request_id, row.act, row.reason, row.facts]);
-      const hash = await sha256Hex(text);
-      this.store.sealAudit(row.seq, hash);
+      const head = this.store.lastSealed() ?? (await genesis(repository));
+      const entry = await sealEntry(head, row.at, {
+        request: row.request_id,
+        act: row.act,
+        reason: row.reason,
+        facts: factsSchema.parse(JSON.parse(row.facts)),
+      });
+      this.store.sealAudit(row.seq, entry.hash);
+      this.#ports.log({ audit: { repository, ...entry } });
     }
   }
 

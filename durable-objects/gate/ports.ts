@@ -59,5 +59,6 @@ export interface GatePorts {
   readonly publicUrl: string;
   readonly deployment: string;
   readonly appId: string;
-  readonly log: (entry: Readonly<Record<string, string | number | boolean | null>>) => void;
+  /** One event as fields, never a sentence with values inside; nothing secret reaches it. */
+  readonly log: (entry: Readonly<Record<string, unknown>>) => void;
 }

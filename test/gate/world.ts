@@ -29,7 +29,7 @@ export interface GateWorld {
   readonly gate: Gate;
   readonly account: Account;
   /** Every log entry of the gate, in order. */
-  readonly log: Readonly<Record<string, string | number | boolean | null>>[];
+  readonly log: Readonly<Record<string, unknown>>[];
   close(): Promise<void>;
 }
 
