@@ -193,7 +193,9 @@ if ((EUID == 0)) && [ "$owner" != 0 ]; then
 fi
 runner_env=("HOME=${user_home:-$PWD}" "ACTIONS_RUNNER_HOOK_JOB_STARTED=$hook")
 if [ "$owner" = 0 ]; then runner_env+=(RUNNER_ALLOW_RUNASROOT=1); fi
-for name in PATH LANG LC_ALL TZ LD_LIBRARY_PATH ImageOS RUNNER_MANUALLY_TRAP_SIG ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT; do
+# The last three are what was rented, for the job to print next to nvidia-smi: the run was dispatched before it was known.
+for name in PATH LANG LC_ALL TZ LD_LIBRARY_PATH ImageOS RUNNER_MANUALLY_TRAP_SIG ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT \
+  GPU_GATE_TIER GPU_GATE_GPU_ID GPU_GATE_PRICE; do
   if [ -n "${!name+set}" ]; then runner_env+=("$name=${!name}"); fi
 done
 "${become[@]}" env -i "${runner_env[@]}" ./run.sh --jitconfig "$jit" </dev/null &

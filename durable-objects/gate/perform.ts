@@ -8,6 +8,8 @@ import { microUsd } from "../../shared/cost/estimate.ts";
 import { admit, describeExceeded, totalsFor, type Caps, type MoneyLine } from "../../shared/cost/budget.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
+import { archiveKey, type TreeEntry } from "../../shared/hosted/archive-key.ts";
+import { executeArtifacts } from "../../shared/hosted/execute-inputs.ts";
 import type { Admission, GateRequest, Terms } from "../../shared/lifecycle/model.ts";
 import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import type { DispatchOutcome, Done, FindRunOutcome, Outcomes, RecheckOutcome, Task } from "../../shared/lifecycle/tasks.ts";
@@ -216,8 +218,34 @@ async function dispatchPrepare(context: PerformContext): Promise<DispatchOutcome
   return dispatch(github, terms.workflows.prepare, admission.defaultBranch, {
     request: prepareName(request),
     tested_sha: admission.testedSha,
-    archive_key: `${terms.configHash.slice(0, 16)}-${admission.testedSha}`,
+    archive_key: await contentKey(context, terms, admission),
   });
+}
+
+/**
+ * The content key of the tested tree. When a tree cannot be read completely the key names the commit instead: nothing is
+ * shared with another build then, which costs minutes and is never wrong.
+ */
+async function contentKey(context: PerformContext, terms: Terms, admission: Admission): Promise<string> {
+  const { github, store } = context;
+  const config = store.config(terms.configHash);
+  const own = `commit-${admission.testedSha}`;
+  if (config === null) return own;
+  const [tested, trusted] = await Promise.all([
+    treeOf(admission.testedSha, github),
+    treeOf(admission.defaultSha, github),
+  ]);
+  if (tested === null || trusted === null) return own;
+  const key = await archiveKey({ config, tested, trusted });
+  return key.ok ? key.value.key : own;
+}
+
+async function treeOf(commitSha: string, github: GitHubClient): Promise<readonly TreeEntry[] | null> {
+  const commit = await github.getCommit(commitSha);
+  if (!commit.ok) return null;
+  const tree = await github.getTree(commit.value.treeSha, { recursive: true });
+  if (!tree.ok || tree.value.truncated) return null;
+  return tree.value.entries.filter((entry) => entry.type !== "tree");
 }
 
 async function dispatchExecute(attemptId: string, context: PerformContext): Promise<DispatchOutcome> {
@@ -227,13 +255,15 @@ async function dispatchExecute(attemptId: string, context: PerformContext): Prom
     return { kind: "refused", why: "the request has no attempt" };
   }
   const expected = state.plan.candidates[state.walk.index];
+  const artifacts = executeArtifacts(request.prepared?.artifacts ?? []);
+  if (artifacts.artifact_ids === "") return { kind: "refused", why: "the preparation did not leave its archives" };
   return dispatch(github, terms.workflows.execute, admission.defaultBranch, {
     request: request.id,
     attempt: attemptId,
     label: state.attempt.label,
     tested_sha: admission.testedSha,
     prepare_run_id: request.prepared?.run.runId ?? "",
-    artifact_ids: (request.prepared?.artifacts ?? []).map((artifact) => artifact.id).join(","),
+    ...artifacts,
     // What the plan expects first; the job prints it next to what the machine says, and trusts neither.
     tier: expected?.tier ?? "",
     gpu: expected?.acceptedIds[0] ?? "",

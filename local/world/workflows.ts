@@ -36,9 +36,9 @@ export const prepareScript: WorkflowScript = {
           { name: "Build the archives", durationMs: 150 },
           { name: "Run device-independent tests", durationMs: 150 },
         ],
-        artifacts: [0, 1, 2, 3, 4].map((part) => ({
-          name: `${inputs["archive_key"] ?? "archive"}-part0${part}`,
-          files: { [`archives.part0${part}`]: `part ${part} of ${inputs["tested_sha"] ?? ""}` },
+        artifacts: ["part00", "part01", "part02", "part03", "part04", "manifest"].map((part) => ({
+          name: `gpu-gate-archives-${part}`,
+          files: { [`archives.${part}`]: `${part} of ${inputs["tested_sha"] ?? ""}` },
         })),
       },
     ],
@@ -50,7 +50,7 @@ export function executeScript(filesAt: (sha: string) => Readonly<Record<string, 
   return {
     name: "GPU gate execute",
     on: ["workflow_dispatch"],
-    inputs: ["request", "attempt", "label", "prepare_run_id", "artifact_ids", "tested_sha", "tier", "gpu", "price"],
+    inputs: ["request", "attempt", "label", "prepare_run_id", "artifact_ids", "runtime_ids", "tested_sha", "tier", "gpu", "price"],
     runName: ({ inputs }) => `gpu-gate execute ${inputs["request"] ?? ""} ${inputs["attempt"] ?? ""}`,
     plan: ({ inputs }) => ({ jobs: [gpuJob(inputs, filesAt(inputs["tested_sha"] ?? ""))] }),
   };
