@@ -25,6 +25,8 @@ export interface Answer {
   readonly status: number;
   readonly json?: unknown;
   readonly raw?: Buffer;
+  /** The body is somebody else's (a webhook payload): the API version does not apply to it. */
+  readonly unversioned?: true;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -99,14 +101,18 @@ export function idParam(call: Call, name: string): number {
   return Number(text);
 }
 
-/** The JSON body through a schema; 422 with the first problem where GitHub would name the field. */
-export function readBody<T>(call: Call, schema: z.ZodType<T>): T {
+/**
+ * The JSON body through a schema; 422 with the first problem where GitHub would name the field. Some routes list problems as
+ * plain strings (`validation-error-simple` in the OpenAPI document).
+ */
+export function readBody<T>(call: Call, schema: z.ZodType<T>, problems: "objects" | "strings" = "objects"): T {
   const parsed = schema.safeParse(call.body ?? {});
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
   const field = issue?.path.map(String).join(".") ?? "";
-  throw new Refusal(422, `Invalid request.\n\n${field === "" ? "body" : field}: ${issue?.message ?? "is not valid"}`, {
-    errors: [{ resource: "Request", field, code: "invalid" }],
+  const problem = `${field === "" ? "body" : field}: ${issue?.message ?? "is not valid"}`;
+  throw new Refusal(422, `Invalid request.\n\n${problem}`, {
+    errors: problems === "strings" ? [problem] : [{ resource: "Request", field, code: "invalid" }],
   });
 }
 

@@ -21,7 +21,7 @@ export function renderLabel(hub: Hub, repository: Repository, label: Label): Jso
     name: label.name,
     color: label.color,
     default: false,
-    description: null,
+    description: "",
   };
 }
 

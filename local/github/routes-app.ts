@@ -192,6 +192,7 @@ export const appRoutes: readonly Route[] = [
       const record = findDelivery(call);
       return {
         status: 200,
+        unversioned: true,
         json: {
           ...deliveryItem(record),
           url: call.hub.webhooks.url ?? "",

@@ -48,7 +48,7 @@ function runnerOf(call: Call): Runner {
 function generateJitConfig(call: Call): Answer {
   const { desk } = call.hub;
   const scope = scopeOf(call);
-  const body = readBody(call, jitBody);
+  const body = readBody(call, jitBody, "strings");
   const known =
     scope.kind === "repository"
       ? body.runner_group_id === 1

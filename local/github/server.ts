@@ -140,7 +140,10 @@ export class ApiServer {
     }
     const { answer, caller } = served;
     const key = bucketKey(caller);
-    let final: Answer = { ...answer, json: forVersion(served.version ?? "2022-11-28", answer.json) };
+    let final: Answer = {
+      ...answer,
+      json: answer.unversioned === true ? answer.json : forVersion(served.version ?? "2022-11-28", answer.json),
+    };
     const headers: Record<string, string> = {};
     if (asked.method === "GET" && answer.status === 200) {
       const etag = `W/"${createHash("sha256")

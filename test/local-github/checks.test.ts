@@ -46,17 +46,20 @@ describe("check runs", () => {
       {
         output: {
           ...output,
-          annotations: Array(51).fill({
+          annotations: Array.from({ length: 51 }, () => ({
             path: "a",
             start_line: 1,
             end_line: 1,
             annotation_level: "notice",
             message: "m",
-          }),
+          })),
         },
       },
     ],
-    ["more than three buttons", { actions: Array(4).fill({ label: "l", description: "d", identifier: "i" }) }],
+    [
+      "more than three buttons",
+      { actions: Array.from({ length: 4 }, () => ({ label: "l", description: "d", identifier: "i" })) },
+    ],
     ["a button label above 20 characters", { actions: [{ label: long(21), description: "d", identifier: "i" }] }],
     ["a button description above 40 characters", { actions: [{ label: "l", description: long(41), identifier: "i" }] }],
     ["a button identifier above 20 characters", { actions: [{ label: "l", description: "d", identifier: long(21) }] }],
@@ -67,10 +70,12 @@ describe("check runs", () => {
   });
 
   it("take exactly the limits", async () => {
-    await create({
+    const id = await create({
       output: { title: "t", summary: long(65_535), text: long(65_535) },
-      actions: Array(3).fill({ label: long(20), description: long(40), identifier: long(20) }),
+      actions: Array.from({ length: 3 }, () => ({ label: long(20), description: long(40), identifier: long(20) })),
     });
+    const { body } = await bench.call("GET", `${base}/check-runs/${id}`);
+    expect(String(at(body, "output", "text")).length).toBe(65_535);
   });
 
   it("collect annotations over updates", async () => {

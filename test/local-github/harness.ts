@@ -67,7 +67,7 @@ export function appJwt(
 const quick = {
   hostedStartMs: 1,
   inProgressGapMs: 1,
-  cancelMs: 5,
+  cancelMs: 30,
   mergeabilityMs: 1,
   pollMs: 200,
   runnerLostMs: 1_000,

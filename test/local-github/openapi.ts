@@ -31,6 +31,11 @@ function isNode(value: unknown): value is Node {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
+/** A slip of the description: the account in the list of installations is said to be a user and an enterprise at once. */
+function isUserAndEnterprise(parts: unknown): boolean {
+  return Array.isArray(parts) && parts.some((part) => isNode(part) && part["title"] === "Enterprise");
+}
+
 /** One schema node in JSON Schema terms. */
 function convert(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(convert);
@@ -43,6 +48,10 @@ function convert(value: unknown): unknown {
   if (Array.isArray(node["required"])) node["required"] = node["required"].filter((name) => !removed.has(String(name)));
   if (Array.isArray(node["required"]) && node["required"].length === 0) delete node["required"];
   if (typeof node["$ref"] === "string") node["$ref"] = node["$ref"].replace("#/components/schemas/", "#/definitions/");
+  if (isUserAndEnterprise(node["allOf"])) {
+    node["anyOf"] = node["allOf"];
+    delete node["allOf"];
+  }
   if (node["nullable"] !== true) return node;
   delete node["nullable"];
   return { anyOf: [node, { type: "null" }] };
@@ -57,10 +66,12 @@ export class Contract {
   constructor(file: string) {
     this.#document = JSON.parse(readFileSync(file, "utf8")) as Document;
     this.#schemas = this.#document.components["schemas"] ?? {};
-    const pattern = (template: string): RegExp =>
-      new RegExp(
-        `^${template.replace(/\{(path|ref|basehead|branch|tree_sha)\}$/, "(.+)").replaceAll(/\{[^}]+\}/g, "([^/]+)")}$`,
-      );
+    const pattern = (template: string): RegExp => {
+      const open = template.replace(/\{(path|ref|basehead|branch|tree_sha)\}$/, "(.+)");
+      // Ids are digits, except a workflow's, which may be its file name.
+      const ids = open.replaceAll(/\{(?!workflow_)[a-z_]+_id\}/g, String.raw`(\d+)`);
+      return new RegExp(`^${ids.replaceAll(/\{[^}]+\}/g, "([^/]+)")}$`);
+    };
     this.#templates = Object.keys(this.#document.paths)
       // The more a template spells out, the more it means this path.
       .sort((a, b) => a.split("{").length - b.split("{").length || b.length - a.length)
@@ -81,7 +92,7 @@ export class Contract {
     if (described === undefined) {
       // The description does not repeat what any route may refuse with; a refusal still has one form.
       if (status < 300) return [`${where}: this status is not described`];
-      return status === 301
+      return status < 400
         ? []
         : this.#problemsBy("basic error", { $ref: "#/components/schemas/basic-error" }, body, where);
     }
