@@ -1,7 +1,18 @@
-import { Hono } from "hono";
+/** Wiring only: the Worker's handlers and the Durable Object classes it exports. */
+import { runCron } from "../cron/index.ts";
+import { platformCron } from "../cron/platform-ports.ts";
+import { createApp } from "./app.ts";
+import { platformPorts } from "./platform-ports.ts";
+
+export { FleetBoard } from "../durable-objects/fleet-board.ts";
 export { RepositoryGate } from "../durable-objects/repository-gate.ts";
 export { RunPodAccount } from "../durable-objects/runpod-account.ts";
-export { FleetBoard } from "../durable-objects/fleet-board.ts";
-const app = new Hono<{ Bindings: Env }>();
-app.get("/", (c) => c.text("gpu-gate"));
-export default { fetch: app.fetch } satisfies ExportedHandler<Env>;
+
+const app = createApp(platformPorts);
+
+export default {
+  fetch: (request, env, context) => app.fetch(request, env, context),
+  scheduled: async (_controller, env) => {
+    await runCron(platformCron(env));
+  },
+} satisfies ExportedHandler<Env>;

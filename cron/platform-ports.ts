@@ -1,0 +1,54 @@
+/**
+ * Cron's ports made from the Worker's bindings. Null when the deployment is not configured: /healthz says what is missing.
+ */
+import { boardClient } from "../durable-objects/board-client.ts";
+import { logLine, runpodClientFor } from "../durable-objects/platform.ts";
+import { ACCOUNT_NAME } from "../durable-objects/runpod-account.ts";
+import { readSettings } from "../durable-objects/settings.ts";
+import { timeoutSignal, untilAborted } from "../shared/http.ts";
+import { DEFAULT_REAP_LIMITS } from "../shared/lifecycle/reap.ts";
+import { systemClock } from "../shared/ports.ts";
+import type { CronPorts } from "./ports.ts";
+
+/** One object that hangs must not cost the tick: the others are still to be visited. */
+const OBJECT_TIMEOUT_MS = 10_000;
+/** Reading every page of a long list may take longer. */
+const LIST_TIMEOUT_MS = 30_000;
+
+export function platformCron(env: Env): CronPorts | null {
+  const settings = readSettings(env);
+  if (!settings.ok) {
+    logLine({ event: "cron.not-configured", why: settings.error.join(" ") });
+    return null;
+  }
+  const account = () => env.RUNPOD_ACCOUNT.getByName(ACCOUNT_NAME);
+  return {
+    deployment: settings.value.deployment,
+    allowedRepositories: settings.value.allowedRepositories,
+    gate: (repositoryId) => {
+      const stub = env.REPOSITORY_GATE.getByName(repositoryId);
+      return {
+        tick: async () => inTime(async () => stub.tick()),
+        podStandings: async (questions, listedAt) => inTime(async () => stub.podStandings(questions, listedAt)),
+        adoptStray: async (podId, why, createdAt) => inTime(async () => stub.adoptStray(podId, why, createdAt)),
+      };
+    },
+    account: {
+      registered: async () => (await inTime(async () => account().registered())).map((repository) => repository.id),
+      listPods: async (notBefore) => inTime(async () => account().listPods(notBefore), LIST_TIMEOUT_MS),
+      beginSweep: async () => inTime(async () => account().beginSweep()),
+      endSweep: async (observations) => {
+        await inTime(async () => account().endSweep(observations));
+      },
+    },
+    runpod: runpodClientFor(settings.value),
+    board: boardClient(env.FLEET_BOARD),
+    limits: DEFAULT_REAP_LIMITS,
+    clock: systemClock,
+    log: logLine,
+  };
+}
+
+async function inTime<T>(call: () => Promise<T>, timeoutMs = OBJECT_TIMEOUT_MS): Promise<T> {
+  return untilAborted(call(), timeoutSignal(timeoutMs));
+}

@@ -1,0 +1,264 @@
+/**
+ * The reaper: what RunPod's own list shows, held against what the gates say. It works when webhooks are lost, an alarm
+ * sticks or a gate's memory is gone, and needs nothing but RunPod to enforce the backstop.
+ *
+ * A pod to be removed is handed to its gate, which proves it gone and books it. A gate that does not take it (no answer, or
+ * a request of its own holds the pod beyond the backstop) does not save the pod: it is deleted from here. Pods that are
+ * not proven ours are counted and left alone.
+ */
+import type { SweepStart } from "../durable-objects/account/sweep-memory.ts";
+import type { PodListing } from "../durable-objects/gate/ports.ts";
+import type { PodStanding } from "../durable-objects/gate/standing.ts";
+import {
+  decideReap,
+  reapReasonCode,
+  type GateView,
+  type Observation,
+  type ReapReason,
+} from "../shared/lifecycle/reap.ts";
+import type { Millis } from "../shared/ports.ts";
+import { unreachable } from "../shared/result.ts";
+import { podIsGone, type Pod } from "../shared/runpod/pod.ts";
+import { ownedBy } from "../shared/runpod/tags.ts";
+import type { CronPorts } from "./ports.ts";
+import { messageOf, type GateVisit } from "./wake-gates.ts";
+
+export interface ReapedPod {
+  readonly podId: string;
+  readonly repositoryId: string;
+  readonly reason: ReapReason;
+  /** `handed-over`: its gate removes it now. `deleted`: RunPod took our order. `failed`: next minute again. */
+  readonly how: "handed-over" | "deleted" | "failed";
+}
+
+export interface ReapStatus {
+  /** `skipped`: another sweep is under way. `no-list`: RunPod's list could not be read. */
+  readonly kind: "swept" | "skipped" | "no-list";
+  readonly listed: number;
+  readonly own: number;
+  readonly otherDeployments: number;
+  readonly unclear: number;
+  readonly foreign: number;
+  readonly suspected: number;
+  readonly reaped: readonly ReapedPod[];
+  readonly problems: readonly string[];
+}
+
+interface OwnPod {
+  readonly pod: Pod;
+  readonly repositoryId: string;
+  readonly attemptId: string | null;
+  readonly keepAsked: boolean;
+}
+
+/** `visits` are this tick's: their ledgers own pods whose tags were lost. */
+export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Promise<ReapStatus> {
+  const problems: string[] = [];
+  const start = await ports.account.beginSweep().catch((error: unknown): SweepStart => {
+    // The guard is an aid. Two sweeps at once only repeat each other's orders.
+    problems.push(`The sweep goes on without its guard: ${messageOf(error)}.`);
+    return { kind: "go", observations: {} };
+  });
+  if (start.kind === "busy") return { ...NOTHING, kind: "skipped" };
+
+  const observations: Record<string, Observation> = {};
+  try {
+    const listing = await list(ports, problems);
+    if (listing === null) {
+      // Nothing was seen, so nothing is cleared.
+      Object.assign(observations, start.observations);
+      return { ...NOTHING, kind: "no-list", problems };
+    }
+    const sorted = sortPods(listing, ports, visits);
+    const reaped: ReapedPod[] = [];
+    const standings = await askGates(sorted.own, listing.startedAt, ports, problems);
+    for (const own of sorted.own) {
+      const standing = standings.get(own.pod.id) ?? null;
+      const decision = decideReap({
+        own: true,
+        createdAt: own.pod.createdAtMs,
+        ownCreatedAt: standing?.since ?? null,
+        // What a run's own state says about its pod is issue 5's; until then the gate and the age decide.
+        owner: null,
+        run: { kind: "unknown", what: "its run was not read" },
+        gate: gateWord(standing),
+        keepAsked: own.keepAsked,
+        retention: { kind: "none" },
+        observed: start.observations[own.pod.id] ?? null,
+        now: ports.clock.now(),
+        limits: ports.limits,
+      });
+      switch (decision.kind) {
+        case "keep":
+          break;
+        case "observe":
+          observations[own.pod.id] = { suspicion: decision.suspicion, firstSeenAt: decision.firstSeenAt };
+          break;
+        case "error":
+          problems.push(`Pod ${own.pod.id} is left alone: ${decision.what}.`);
+          break;
+        case "reap":
+        case "read-retention":
+          reaped.push(await remove(own, decision.reason, standing, ports, problems));
+          break;
+        default:
+          unreachable(decision, "reap decision");
+      }
+    }
+    return {
+      kind: "swept",
+      ...sorted.counts,
+      own: sorted.own.length,
+      suspected: Object.keys(observations).length,
+      reaped,
+      problems,
+    };
+  } finally {
+    await ports.account.endSweep(observations).catch((error: unknown) => {
+      problems.push(`The sweep could not be remembered: ${messageOf(error)}.`);
+    });
+  }
+}
+
+const NOTHING = {
+  listed: 0,
+  own: 0,
+  otherDeployments: 0,
+  unclear: 0,
+  foreign: 0,
+  suspected: 0,
+  reaped: [],
+  problems: [],
+};
+
+/** The account's shared list; RunPod's own when the account does not answer. */
+async function list(ports: CronPorts, problems: string[]): Promise<PodListing | null> {
+  const shared = await ports.account
+    .listPods(ports.clock.now())
+    .catch((error: unknown) => ({ ok: false, why: `the account did not answer: ${messageOf(error)}` }) as const);
+  if (shared.ok) return shared.value;
+  problems.push(`No list from the account: ${shared.why}.`);
+  const direct = await ports.runpod.listPods();
+  if (!direct.ok) {
+    problems.push(`No list from RunPod: ${direct.error.reason}.`);
+    return null;
+  }
+  return { startedAt: direct.value.startedAtMs, complete: direct.value.complete, pods: direct.value.pods };
+}
+
+function sortPods(listing: PodListing, ports: CronPorts, visits: readonly GateVisit[]) {
+  const ledgers = new Map(visits.flatMap((visit) => visit.pods.map((podId) => [podId, visit.id] as const)));
+  const ledgerPodIds = new Set(ledgers.keys());
+  const alive = listing.pods.filter((pod) => !podIsGone(pod));
+  const counts = { listed: alive.length, otherDeployments: 0, unclear: 0, foreign: 0 };
+  const own: OwnPod[] = [];
+  for (const pod of alive) {
+    const ownership = ownedBy(pod, ports.deployment, { ledgerPodIds });
+    switch (ownership.kind) {
+      case "own": {
+        const repositoryId = ledgers.get(pod.id) ?? ownership.identity?.repositoryId ?? "";
+        const attemptId = ownership.identity?.attemptId ?? null;
+        own.push({ pod, repositoryId, attemptId, keepAsked: ownership.identity?.keep === "true" });
+        break;
+      }
+      case "other-deployment":
+        counts.otherDeployments += 1;
+        break;
+      case "disagreeing":
+      case "untagged":
+        counts.unclear += 1;
+        break;
+      case "foreign":
+        counts.foreign += 1;
+        break;
+      default:
+        unreachable(ownership, "ownership");
+    }
+  }
+  return { own, counts };
+}
+
+/** One question per gate, about all of its pods. A gate that is not on any list is asked as well: the pod names it. */
+async function askGates(
+  own: readonly OwnPod[],
+  listedAt: Millis,
+  ports: CronPorts,
+  problems: string[],
+): Promise<ReadonlyMap<string, PodStanding>> {
+  const byGate = Map.groupBy(own, (one) => one.repositoryId);
+  const standings = new Map<string, PodStanding>();
+  await Promise.all(
+    [...byGate].map(async ([repositoryId, pods]) => {
+      const questions = pods.map((one) => ({ podId: one.pod.id, attemptId: one.attemptId }));
+      try {
+        const answers = await ports.gate(repositoryId).podStandings(questions, listedAt);
+        for (const [index, question] of questions.entries()) {
+          const answer = answers[index];
+          if (answer !== undefined) standings.set(question.podId, answer);
+        }
+      } catch (error) {
+        problems.push(`The gate of repository ${repositoryId} did not say whose its pods are: ${messageOf(error)}.`);
+      }
+    }),
+  );
+  return standings;
+}
+
+function gateWord(standing: PodStanding | null): GateView {
+  if (standing === null) return { kind: "unreachable" };
+  switch (standing.kind) {
+    case "current":
+      return { kind: "live" };
+    case "closed":
+      return { kind: "closed-attempt" };
+    case "unknown":
+      return { kind: "unknown-pod" };
+    default:
+      return unreachable(standing.kind, "standing");
+  }
+}
+
+async function remove(
+  own: OwnPod,
+  reason: ReapReason,
+  standing: PodStanding | null,
+  ports: CronPorts,
+  problems: string[],
+): Promise<ReapedPod> {
+  const { pod, repositoryId } = own;
+  const how =
+    (await handOver(own, reason, standing, ports, problems)) ?? (await orderDeletion(pod.id, ports, problems));
+  ports.log({ event: "cron.reaped", pod: pod.id, repository: repositoryId, reason, how });
+  return { podId: pod.id, repositoryId, reason, how };
+}
+
+/** Null: the gate does not remove it, so this sweep must. A removal under way beyond the backstop gets help from here. */
+async function handOver(
+  own: OwnPod,
+  reason: ReapReason,
+  standing: PodStanding | null,
+  ports: CronPorts,
+  problems: string[],
+): Promise<"handed-over" | null> {
+  if (standing === null || standing.kind === "current") return null;
+  const createdAt = earliest(own.pod.createdAtMs, standing.since);
+  try {
+    const taken = await ports.gate(own.repositoryId).adoptStray(own.pod.id, reapReasonCode(reason), createdAt);
+    return taken ? "handed-over" : null;
+  } catch (error) {
+    problems.push(`The gate of repository ${own.repositoryId} did not take pod ${own.pod.id}: ${messageOf(error)}.`);
+    return null;
+  }
+}
+
+async function orderDeletion(podId: string, ports: CronPorts, problems: string[]): Promise<"deleted" | "failed"> {
+  const answer = await ports.runpod.deletePod(podId);
+  if (answer.kind !== "failure") return "deleted";
+  problems.push(`RunPod did not delete pod ${podId}: ${answer.failure.reason}.`);
+  return "failed";
+}
+
+function earliest(a: Millis | null, b: Millis | null): Millis | null {
+  if (a === null || b === null) return a ?? b;
+  return Math.min(a, b);
+}

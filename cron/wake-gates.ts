@@ -1,0 +1,49 @@
+/**
+ * Visits every gate that is served or has bought something: a gate whose alarm was lost wakes, and one that is due compares
+ * itself with GitHub. Brings back which pods each gate pays for.
+ */
+import type { CronPorts } from "./ports.ts";
+
+/** Gates visited at the same time. */
+const PARALLEL = 10;
+
+export interface GateVisit {
+  readonly id: string;
+  readonly answered: boolean;
+  readonly open: number;
+  readonly overdue: number;
+  /** Pods in this gate's open ledger lines. Empty when it did not answer. */
+  readonly pods: readonly string[];
+}
+
+export interface WakeStatus {
+  readonly visits: readonly GateVisit[];
+  readonly problems: readonly string[];
+}
+
+export async function wakeGates(ports: CronPorts): Promise<WakeStatus> {
+  const problems: string[] = [];
+  const registered = await ports.account.registered().catch((error: unknown) => {
+    problems.push(`The account did not tell its register: ${messageOf(error)}.`);
+    return [];
+  });
+  const ids = [...new Set([...ports.allowedRepositories, ...registered])];
+  const visits: GateVisit[] = [];
+  for (let at = 0; at < ids.length; at += PARALLEL) {
+    visits.push(...(await Promise.all(ids.slice(at, at + PARALLEL).map((id) => visit(id, ports, problems)))));
+  }
+  return { visits, problems };
+}
+
+async function visit(id: string, ports: CronPorts, problems: string[]): Promise<GateVisit> {
+  try {
+    return { id, answered: true, ...(await ports.gate(id).tick()) };
+  } catch (error) {
+    problems.push(`The gate of repository ${id} did not answer: ${messageOf(error)}.`);
+    return { id, answered: false, open: 0, overdue: 0, pods: [] };
+  }
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : "unknown error";
+}

@@ -1,0 +1,138 @@
+/**
+ * One repository on the status page: the pod in use with its clock and cost, the queue, what else is open, the last verdicts.
+ */
+import type { GateView, PodView, RequestView } from "../durable-objects/gate/view.ts";
+import { html, type Html } from "./html.ts";
+import type { RepositoryStatus } from "./status.ts";
+import { dollars, instant, isoInstant, plural, stretch } from "./words.ts";
+
+/** Verdicts shown; the whole list is in `/api/status`. */
+const VERDICTS_SHOWN = 25;
+
+export function repositorySection(one: RepositoryStatus, githubWebUrl: string): Html {
+  const { view } = one;
+  if (view === null) {
+    return html`<section>
+      <h2>Repository ${one.id}</h2>
+      <p class="problems">Its gate did not answer.</p>
+    </section>`;
+  }
+  if (view.repository === null) {
+    return html`<section>
+      <h2>Repository ${one.id}</h2>
+      <p class="empty">Nothing has been heard of it yet.</p>
+    </section>`;
+  }
+  const base = `${githubWebUrl}/${view.repository.split("/").map(encodeURIComponent).join("/")}`;
+  const waiting = new Set(view.queue.map((request) => request.id));
+  const others = view.open.filter((request) => !waiting.has(request.id));
+  const ended = view.recent.filter((request) => request.verdict !== null).slice(0, VERDICTS_SHOWN);
+  return html`<section>
+    <h2><a href="${base}">${view.repository}</a></h2>
+    <h3>Pod in use</h3>
+    ${view.pods.length === 0 ? html`<p class="empty">None: nothing is being paid for.</p>` : view.pods.map((pod) => podCard(pod, view, base))}
+    <h3>Queue <small>${queueWords(view)}</small></h3>
+    ${view.queue.length === 0 ? html`<p class="empty">Nobody waits.</p>` : queueTable(view, base)}
+    ${
+      others.length === 0
+        ? null
+        : html`<h3>Under way</h3>
+            ${openTable(others, view, base)}`
+    }
+    <h3>Last verdicts</h3>
+    ${ended.length === 0 ? html`<p class="empty">None yet.</p>` : verdictTable(ended, base)}
+  </section>`;
+}
+
+function queueWords(view: GateView): string {
+  if (view.lock.holder === null) return "the lock is free";
+  return view.lock.since === null ? "the lock is held" : `the lock is held for ${stretch(view.at - view.lock.since)}`;
+}
+
+function podCard(pod: PodView, view: GateView, base: string): Html {
+  const request = view.open.find((open) => open.id === pod.requestId);
+  const rate = pod.pricePerHour;
+  return html`<article class="pod">
+    <p class="gpu">${pod.gpu ?? "GPU not told yet"}</p>
+    <p class="clock"><span data-since="${pod.since}">${stretch(view.at - pod.since)}</span></p>
+    <p class="cost">
+      ${
+        rate === null || pod.costMicros === null
+          ? "price not told yet"
+          : html`<span data-since="${pod.since}" data-rate="${rate}">${dollars(pod.costMicros)}</span> at
+              $${rate.toFixed(2)}/h`
+      }
+    </p>
+    <p class="for">${request === undefined ? pod.requestId : html`${subject(request, base)} ${request.title}`}</p>
+    <p class="state">${request?.headline ?? ""}</p>
+    <p class="id">pod ${pod.podId}</p>
+  </article>`;
+}
+
+function queueTable(view: GateView, base: string): Html {
+  return table(
+    ["Place", "Request", "Title", "Waiting"],
+    view.queue.map((request, index) => [
+      html`${index + 1}`,
+      subject(request, base),
+      html`${request.title}`,
+      html`<span data-since="${request.openedAt}">${stretch(view.at - request.openedAt)}</span>`,
+    ]),
+  );
+}
+
+function openTable(requests: readonly RequestView[], view: GateView, base: string): Html {
+  return table(
+    ["Request", "Title", "State", "Open"],
+    requests.map((request) => [
+      subject(request, base),
+      html`${request.title}`,
+      html`<span class="badge ${request.state}">${request.state}</span> ${request.headline}`,
+      html`<span data-since="${request.openedAt}">${stretch(view.at - request.openedAt)}</span>`,
+    ]),
+  );
+}
+
+function verdictTable(requests: readonly RequestView[], base: string): Html {
+  return table(
+    ["Request", "Verdict", "GPU", "Price", "Paid", "Cost", "Reason", "When"],
+    requests.map((request) => [
+      html`${subject(request, base)} ${request.title}`,
+      html`<span class="badge ${request.conclusion ?? ""}">${request.verdict ?? ""}</span>`,
+      html`${request.gpu ?? "–"}`,
+      html`${request.pricePerHour === null ? "–" : `$${request.pricePerHour.toFixed(2)}/h`}`,
+      html`${request.pods === 0 ? "–" : stretch(request.paidMs)}${request.pods > 1 ? ` (${plural(request.pods, "pod")})` : ""}`,
+      html`${request.pods === 0 ? "–" : dollars(request.costMicros)}`,
+      html`<code>${request.reason ?? ""}</code><span class="detail">${request.detail ?? ""}</span>`,
+      request.concludedAt === null
+        ? html``
+        : html`<time datetime="${isoInstant(request.concludedAt)}">${instant(request.concludedAt)}</time>`,
+    ]),
+  );
+}
+
+/** A table that becomes a list of cards on a narrow screen: each cell carries its heading. */
+function table(headings: readonly string[], rows: readonly (readonly Html[])[]): Html {
+  return html`<table>
+    <thead>
+      <tr>
+        ${headings.map((heading) => html`<th scope="col">${heading}</th>`)}
+      </tr>
+    </thead>
+    <tbody>
+      ${rows.map(
+        (cells) =>
+          html`<tr>
+            ${cells.map((cell, index) => html`<td data-label="${headings[index] ?? ""}"><div>${cell}</div></td>`)}
+          </tr>`,
+      )}
+    </tbody>
+  </table>`;
+}
+
+function subject(request: RequestView, base: string): Html {
+  const commit = request.headSha.slice(0, 7);
+  return request.prNumber === null
+    ? html`<a href="${base}/commit/${request.headSha}"><code>${commit}</code></a>`
+    : html`<a href="${base}/pull/${request.prNumber}">#${request.prNumber}</a>`;
+}
