@@ -6,7 +6,6 @@ import { logLine, runpodClientFor } from "../durable-objects/platform.ts";
 import { ACCOUNT_NAME } from "../durable-objects/runpod-account.ts";
 import { readSettings } from "../durable-objects/settings.ts";
 import { timeoutSignal, untilAborted } from "../shared/http.ts";
-import { DEFAULT_REAP_LIMITS } from "../shared/lifecycle/reap.ts";
 import { systemClock } from "../shared/ports.ts";
 import type { CronPorts } from "./ports.ts";
 
@@ -43,7 +42,7 @@ export function platformCron(env: Env): CronPorts | null {
     },
     runpod: runpodClientFor(settings.value),
     board: boardClient(env.FLEET_BOARD),
-    limits: DEFAULT_REAP_LIMITS,
+    limits: settings.value.reapLimits,
     clock: systemClock,
     log: logLine,
   };

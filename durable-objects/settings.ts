@@ -5,9 +5,21 @@
  * that spends money.
  */
 import * as z from "zod";
+import { DEFAULT_REAP_LIMITS, type ReapLimits } from "../shared/lifecycle/reap.ts";
 import { err, ok, type Result } from "../shared/result.ts";
 
 const url = z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, ""));
+/** A limit in seconds, as milliseconds; what stands when nothing is said is also the most that may be said. */
+function seconds(limitMs: number) {
+  const most = limitMs / 1000;
+  return z
+    .number()
+    .min(0.05)
+    .max(most)
+    .default(most)
+    .transform((value) => Math.round(value * 1000));
+}
+
 const limitsText = z
   .string()
   .transform((text, context) => {
@@ -19,7 +31,17 @@ const limitsText = z
       return z.NEVER;
     }
   })
-  .pipe(z.strictObject({ per_month: z.number().min(0).max(100_000).default(400) }));
+  .pipe(
+    z.strictObject({
+      /** USD over all repositories in one UTC month. */
+      per_month: z.number().min(0).max(100_000).default(400),
+      // The reaper's times, in seconds; see `ReapLimits`. None can be made longer than the design allows.
+      backstop: seconds(DEFAULT_REAP_LIMITS.backstopMs),
+      owner_grace: seconds(DEFAULT_REAP_LIMITS.completedGraceMs),
+      max_retention: seconds(DEFAULT_REAP_LIMITS.maxRetentionMs),
+      reap_gap: seconds(DEFAULT_REAP_LIMITS.observationGapMs),
+    }),
+  );
 
 const settingsSchema = z.object({
   DEPLOYMENT: z.string().regex(/^[a-z0-9][a-z0-9-]{0,39}$/, "must be lower case letters, digits and dashes"),
@@ -60,6 +82,7 @@ export interface Settings {
   readonly publicUrl: string;
   readonly statusPage: boolean;
   readonly monthlyCapMicros: number;
+  readonly reapLimits: ReapLimits;
 }
 
 /** Reads the environment. The problems name the variable and what is wrong with it, never its value. */
@@ -75,7 +98,11 @@ export function readSettings(env: object): Result<Settings, readonly string[]> {
     appId: value.GITHUB_APP_ID,
     appPrivateKey: value.GITHUB_APP_PRIVATE_KEY,
     webhookSecrets: secrets,
-    allowedRepositories: new Set(value.GITHUB_ALLOWED_REPOSITORIES.split(",").map((id) => id.trim()).filter(Boolean)),
+    allowedRepositories: new Set(
+      value.GITHUB_ALLOWED_REPOSITORIES.split(",")
+        .map((id) => id.trim())
+        .filter(Boolean),
+    ),
     githubApiUrl: value.GITHUB_API_URL,
     githubWebUrl: value.GITHUB_WEB_URL,
     runpodApiKey: value.RUNPOD_API_KEY,
@@ -86,5 +113,11 @@ export function readSettings(env: object): Result<Settings, readonly string[]> {
     publicUrl: value.PUBLIC_URL,
     statusPage: value.STATUS_PAGE === "on",
     monthlyCapMicros: Math.round(value.DEPLOYMENT_LIMITS.per_month * 1_000_000),
+    reapLimits: {
+      backstopMs: value.DEPLOYMENT_LIMITS.backstop,
+      completedGraceMs: value.DEPLOYMENT_LIMITS.owner_grace,
+      maxRetentionMs: value.DEPLOYMENT_LIMITS.max_retention,
+      observationGapMs: value.DEPLOYMENT_LIMITS.reap_gap,
+    },
   });
 }
