@@ -3,6 +3,7 @@
  * the core's words. No decision is made here; whatever is not clearly an answer comes back as unknown, lost or ambiguous.
  */
 import { authorize } from "../../shared/authorize/authorize.ts";
+import { authorizeValidation } from "../../shared/authorize/validation.ts";
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import { microUsd } from "../../shared/cost/estimate.ts";
 import { admit, describeExceeded, totalsFor, type Caps, type MoneyLine } from "../../shared/cost/budget.ts";
@@ -12,7 +13,14 @@ import { archiveKey, type TreeEntry } from "../../shared/hosted/archive-key.ts";
 import { executeArtifacts } from "../../shared/hosted/execute-inputs.ts";
 import type { Admission, GateRequest, Terms } from "../../shared/lifecycle/model.ts";
 import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
-import type { DispatchOutcome, Done, FindRunOutcome, Outcomes, RecheckOutcome, Task } from "../../shared/lifecycle/tasks.ts";
+import type {
+  DispatchOutcome,
+  Done,
+  FindRunOutcome,
+  Outcomes,
+  RecheckOutcome,
+  Task,
+} from "../../shared/lifecycle/tasks.ts";
 import { unreachable } from "../../shared/result.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { randomHex } from "../../shared/ports.ts";
@@ -64,7 +72,10 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
     case "dispatch-prepare":
       return { task: task.kind, outcome: await dispatchPrepare(context) };
     case "find-prepare":
-      return { task: task.kind, outcome: await findRun(context, context.request.terms?.workflows.prepare, prepareTitle(context.request)) };
+      return {
+        task: task.kind,
+        outcome: await findRun(context, context.request.terms?.workflows.prepare, prepareTitle(context.request)),
+      };
     case "recheck":
       return { task: task.kind, outcome: await recheck(context) };
     case "plan":
@@ -101,12 +112,14 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
     }
     case "delete-pod": {
       const answer = await ports.runpod.deletePod(task.podId);
-      if (answer.kind === "failure") return { task: task.kind, outcome: { kind: "unknown", why: answer.failure.reason } };
+      if (answer.kind === "failure")
+        return { task: task.kind, outcome: { kind: "unknown", why: answer.failure.reason } };
       return { task: task.kind, outcome: { kind: answer.kind === "deleted" ? "deleted" : "not-found" } };
     }
     case "verify-gone": {
       const answer = await ports.runpod.getPod(task.podId);
-      if (answer.kind === "failure") return { task: task.kind, outcome: { kind: "unknown", why: answer.failure.reason } };
+      if (answer.kind === "failure")
+        return { task: task.kind, outcome: { kind: "unknown", why: answer.failure.reason } };
       const gone = answer.kind === "not-found" || answer.pod.status === "TERMINATED";
       return { task: task.kind, outcome: { kind: gone ? "gone" : "alive" } };
     }
@@ -143,13 +156,20 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
 
 async function authorizeNow(context: PerformContext) {
   const { request, github, ports, store } = context;
-  const result = await authorize(github, {
+  const common = {
     repositoryId: context.repository.id,
-    prNumber: request.prNumber ?? 0,
     headSha: request.headSha,
     actor: request.actor,
     now: ports.clock.now(),
-  });
+  };
+  const result =
+    request.kind === "validation"
+      ? await authorizeValidation(github, { ...common, revision: request.revision ?? request.headSha })
+      : await authorize(github, {
+          ...common,
+          prNumber: request.prNumber ?? 0,
+          tested: request.kind === "recovery" ? "head" : "as-configured",
+        });
   const terms = "terms" in result.outcome ? result.outcome.terms : null;
   if (result.config !== null && terms !== null) {
     store.rememberConfig(terms.configHash, result.config);
@@ -279,7 +299,8 @@ async function dispatch(
 ): Promise<DispatchOutcome> {
   const file = path.split("/").at(-1) ?? path;
   const answer = await github.dispatchWorkflow(file, ref, inputs);
-  if (answer.ok) return answer.value.runId === null ? { kind: "lost" } : { kind: "dispatched", runId: answer.value.runId };
+  if (answer.ok)
+    return answer.value.runId === null ? { kind: "lost" } : { kind: "dispatched", runId: answer.value.runId };
   switch (answer.error.reason) {
     case "rate-limited":
       return { kind: "not-sent", why: describeFailure(answer.error), retryAt: answer.error.retryAtMs };
@@ -336,7 +357,14 @@ async function reserve(attemptId: string, micros: number, context: PerformContex
     }));
     const admission = admit(micros, capsOf(config), totalsFor(lines, spender, now));
     if (!admission.admitted) return { kind: "over-cap", detail: admission.exceeded.map(describeExceeded).join(" ") };
-    store.reserveMoney({ attemptId, requestId: request.id, prNumber: request.prNumber, authorId: spender.authorId, micros, at: now });
+    store.reserveMoney({
+      attemptId,
+      requestId: request.id,
+      prNumber: request.prNumber,
+      authorId: spender.authorId,
+      micros,
+      at: now,
+    });
     return { kind: "reserved" };
   });
   if (decided.kind !== "reserved") return decided;
@@ -362,14 +390,12 @@ function capsOf(config: RepositoryConfig): Caps {
 async function settle(attemptId: string, micros: number | null, context: PerformContext): Promise<Outcomes["settle"]> {
   const { ports, store } = context;
   store.settleMoney(attemptId, micros);
-  const answer = micros === null ? await ports.account.release(attemptId) : await ports.account.commit(attemptId, micros);
+  const answer =
+    micros === null ? await ports.account.release(attemptId) : await ports.account.commit(attemptId, micros);
   return answer.ok ? { kind: "settled" } : { kind: "unknown", why: answer.why };
 }
 
-async function mint(
-  task: Extract<Task, { kind: "mint" }>,
-  context: PerformContext,
-): Promise<Outcomes["mint"]> {
+async function mint(task: Extract<Task, { kind: "mint" }>, context: PerformContext): Promise<Outcomes["mint"]> {
   const { github, ports, secrets, request } = context;
   const config = request.terms === null ? null : context.store.config(request.terms.configHash);
   const answer = await github.createJitRunner({
@@ -419,7 +445,8 @@ async function clearRunner(name: string, context: PerformContext): Promise<Outco
   const found = await context.github.findRunnerByName(name);
   if (!found.ok) return { kind: "unknown", why: describeFailure(found.error) };
   if (found.value === null) return { kind: "cleared" };
-  if (found.value.status === "online" || found.value.busy) return { kind: "not-ours", why: `it is ${found.value.status}` };
+  if (found.value.status === "online" || found.value.busy)
+    return { kind: "not-ours", why: `it is ${found.value.status}` };
   const deleted = await context.github.deleteRunner(found.value.id);
   if (!deleted.ok) return { kind: "unknown", why: describeFailure(deleted.error) };
   return deleted.value === "busy" ? { kind: "not-ours", why: "it is busy" } : { kind: "cleared" };

@@ -305,6 +305,16 @@ export const REASONS = {
     sentence: "The commit to test does not exist, most likely because the pull request conflicts with its base.",
     whatToDo: "Resolve the conflict and push.",
   },
+  "revision-not-merged": {
+    class: "refused",
+    sentence: "The commit to validate is not part of the default branch.",
+    whatToDo: "Validate a commit of the default branch; for a pull request use `gpu-gate recover`.",
+  },
+  "check-target-unrelated": {
+    class: "refused",
+    sentence: "The commit that should carry the check is not what would be tested.",
+    whatToDo: "Name a commit that the validated revision contains, or one with the identical tree.",
+  },
   "base-changed": {
     class: "refused",
     sentence: "The pull request now targets another branch than the one it was admitted for.",

@@ -38,6 +38,8 @@ export interface AuthorizeInput {
   readonly headSha: string;
   /** Who caused the work; null when only the author is known (nobody acted but the pull request itself). */
   readonly actor: Actor | null;
+  /** `head`: a recovery, which tests the head whatever the configuration says. Default: as configured. */
+  readonly tested?: "as-configured" | "head";
   readonly now: Millis;
 }
 
@@ -47,7 +49,8 @@ export interface Authorized {
   readonly config: RepositoryConfig | null;
 }
 
-interface Rules {
+/** What the default branch says, read at one commit. */
+export interface Rules {
   readonly config: RepositoryConfig;
   readonly terms: Terms;
   readonly defaultBranch: string;
@@ -61,7 +64,11 @@ export async function authorize(port: AuthorizePort, input: AuthorizeInput): Pro
   return { outcome, config: rules.config };
 }
 
-async function readRules(port: AuthorizePort, input: AuthorizeInput): Promise<Rules | { outcome: AuthorizeOutcome }> {
+/** Step 1. Also what every other way of asking for a run begins with. */
+export async function readRules(
+  port: Pick<AuthorizePort, "getRepository" | "getBranchHead" | "getFile">,
+  input: Pick<AuthorizeInput, "repositoryId">,
+): Promise<Rules | { outcome: AuthorizeOutcome }> {
   const repository = await port.getRepository();
   if (!repository.ok) return { outcome: unknown(repository.error) };
   if (repository.value.id !== input.repositoryId) {
@@ -78,7 +85,9 @@ async function readRules(port: AuthorizePort, input: AuthorizeInput): Promise<Ru
       return { outcome: refused("configuration-missing", detail, null) };
     }
     if (file.error.reason === "unreadable") {
-      return { outcome: refused("configuration-invalid", `${CONFIG_PATH} on ${defaultBranch} is no readable text.`, null) };
+      return {
+        outcome: refused("configuration-invalid", `${CONFIG_PATH} on ${defaultBranch} is no readable text.`, null),
+      };
     }
     return { outcome: unknown(file.error) };
   }
@@ -121,7 +130,7 @@ async function decidePull(port: AuthorizePort, input: AuthorizeInput, rules: Rul
     }
   }
 
-  const tested = await testedRevision(port, pull, terms);
+  const tested = await testedRevision(port, pull, terms, input.tested ?? "as-configured");
   if ("kind" in tested) return tested;
 
   const listed = await changedFiles(port, pull, config);
@@ -132,20 +141,28 @@ async function decidePull(port: AuthorizePort, input: AuthorizeInput, rules: Rul
   const changed = stillTheSame(pull, second.value, terms);
   if (changed !== null) return changed;
 
-  const workflowBlobs: Record<string, string> = {};
-  if (listed.classification.gpu) {
-    for (const path of [terms.workflows.prepare, terms.workflows.execute]) {
-      const file = await port.getFile(path, rules.defaultSha);
-      if (!file.ok && file.error.reason !== "not-found") return unknown(file.error);
-      // A missing workflow is told by the dispatch; its absence is compared like any other content.
-      workflowBlobs[path] = file.ok ? file.value.sha : "missing";
-    }
-  }
+  const blobs = listed.classification.gpu ? await trustedWorkflows(port, rules) : { blobs: {} };
+  if ("kind" in blobs) return blobs;
   return {
     kind: "admitted",
     terms,
-    admission: admissionOf(input, rules, pull, tested.sha, listed.classification, workflowBlobs),
+    admission: admissionOf(input, rules, pull, tested.sha, listed.classification, blobs.blobs),
   };
+}
+
+/** The blob ids of the prepare and the execute workflow on the default branch: what is run must be what was looked at. */
+export async function trustedWorkflows(
+  port: Pick<AuthorizePort, "getFile">,
+  rules: Rules,
+): Promise<{ readonly blobs: Readonly<Record<string, string>> } | (AuthorizeOutcome & { readonly kind: "unknown" })> {
+  const blobs: Record<string, string> = {};
+  for (const path of [rules.terms.workflows.prepare, rules.terms.workflows.execute]) {
+    const file = await port.getFile(path, rules.defaultSha);
+    if (!file.ok && file.error.reason !== "not-found") return unknown(file.error);
+    // A missing workflow is told by the dispatch; its absence is compared like any other content.
+    blobs[path] = file.ok ? file.value.sha : "missing";
+  }
+  return { blobs };
 }
 
 /** A fork that needs no GPU is not required; every other is pointed to the configured way. Its code never meets our keys. */
@@ -183,9 +200,10 @@ type Permission =
   | { readonly kind: "no"; readonly role: string }
   | (AuthorizeOutcome & { readonly kind: "unknown" });
 
-async function mayCauseSpending(
-  port: AuthorizePort,
-  config: RepositoryConfig,
+/** Whether a person's word may spend money here: listed by id, or a role whose record is of the same account. */
+export async function mayCauseSpending(
+  port: Pick<AuthorizePort, "getRole">,
+  config: Pick<RepositoryConfig, "access">,
   person: Actor,
   type: string,
 ): Promise<Permission> {
@@ -206,8 +224,9 @@ async function testedRevision(
   port: AuthorizePort,
   pull: Pull,
   terms: Terms,
+  tested: "as-configured" | "head",
 ): Promise<{ readonly sha: string } | AuthorizeOutcome> {
-  if (terms.testedRevision === "head") return { sha: pull.headSha };
+  if (tested === "head" || terms.testedRevision === "head") return { sha: pull.headSha };
   const ref = await port.getRef(`pull/${pull.number}/merge`);
   if (!ref.ok) return unknown(ref.error);
   if (ref.value === null) {
@@ -220,9 +239,10 @@ async function testedRevision(
   return { sha: ref.value };
 }
 
-async function changedFiles(
-  port: AuthorizePort,
-  pull: Pull,
+/** The class of a pull request's complete list of files; a list with anything wrong about it is code. */
+export async function changedFiles(
+  port: Pick<AuthorizePort, "listPullFiles">,
+  pull: Pick<Pull, "number" | "changedFiles">,
   config: RepositoryConfig,
 ): Promise<{ readonly classification: Classification } | AuthorizeOutcome> {
   const listed = await port.listPullFiles(pull.number);
@@ -246,7 +266,8 @@ function stillTheSame(first: Pull, second: Pull, terms: Terms): AuthorizeOutcome
   if (second.baseRef !== first.baseRef) {
     return refused("base-changed", "The base branch was changed while it was looked at. Re-run this check.", terms);
   }
-  const repositories = second.headRepositoryId === first.headRepositoryId && second.baseRepositoryId === first.baseRepositoryId;
+  const repositories =
+    second.headRepositoryId === first.headRepositoryId && second.baseRepositoryId === first.baseRepositoryId;
   return repositories ? null : refused("fork", "The head repository changed while it was looked at.", terms);
 }
 
@@ -274,18 +295,20 @@ function admissionOf(
     gpuRequired: classification.gpu,
     reason: classification.reasons
       .slice(0, 3)
-      .map((reason) => (reason.paths.length === 0 ? reason.text : `${reason.text}: ${reason.paths.slice(0, 3).join(", ")}`))
+      .map((reason) =>
+        reason.paths.length === 0 ? reason.text : `${reason.text}: ${reason.paths.slice(0, 3).join(", ")}`,
+      )
       .join("; ")
       .slice(0, 500),
     draft: pull.draft && rules.config.drafts === "wait",
   };
 }
 
-function refused(reason: CodesOf<"refused">, detail: string, terms: Terms | null): AuthorizeOutcome {
+export function refused(reason: CodesOf<"refused">, detail: string, terms: Terms | null): AuthorizeOutcome {
   return { kind: "refused", reason, detail, terms };
 }
 
-function unknown(failure: GitHubFailure): AuthorizeOutcome & { readonly kind: "unknown" } {
+export function unknown(failure: GitHubFailure): AuthorizeOutcome & { readonly kind: "unknown" } {
   return { kind: "unknown", why: describeFailure(failure), retryAt: retryAt(failure) };
 }
 

@@ -195,7 +195,17 @@ export type Attempt = z.infer<typeof attemptSchema>;
 
 /** Where the removal of one attempt stands; see teardown.ts. */
 export const teardownSchema = z.object({
-  step: z.enum(["deregister-first", "record", "delete", "verify", "list", "cancel", "await-run", "deregister", "settle"]),
+  step: z.enum([
+    "deregister-first",
+    "record",
+    "delete",
+    "verify",
+    "list",
+    "cancel",
+    "await-run",
+    "deregister",
+    "settle",
+  ]),
   startedAt: millis,
   tries: z.number().int(),
   /** DELETE answered 204, or a 404 old enough to count. */
@@ -364,6 +374,8 @@ export const requestSchema = z.object({
   kind: z.enum(["pull-request", "merge-group", "recovery", "validation"]),
   prNumber: z.number().int().nullable(),
   headSha: z.string(),
+  /** The one commit a validation tests, resolved before the request was opened; null for every other kind. */
+  revision: z.string().nullable().default(null),
   generation: z.number().int(),
   openedAt: millis,
   openedBy: z.object({ row: z.number().int(), actor: actorSchema.nullable() }),

@@ -21,6 +21,8 @@ export interface NewRequest {
   readonly kind: GateRequest["kind"];
   readonly prNumber: number | null;
   readonly headSha: string;
+  /** The commit a validation tests; left out for every other kind. */
+  readonly revision?: string | null;
   readonly generation: number;
   readonly row: number;
   readonly actor: Actor | null;
@@ -176,6 +178,7 @@ function again(known: readonly GateRequest[], row: number, by: Actor): readonly 
         kind: newest.kind,
         prNumber: newest.prNumber,
         headSha: newest.headSha,
+        revision: newest.revision,
         generation: newest.generation + 1,
         row,
         actor: by,
@@ -219,6 +222,7 @@ export function newRequest(id: string, what: NewRequest, now: number): GateReque
     kind: what.kind,
     prNumber: what.prNumber,
     headSha: what.headSha,
+    revision: what.revision ?? null,
     generation: what.generation,
     openedAt: now,
     openedBy: { row: what.row, actor: what.actor },

@@ -13,16 +13,17 @@ import { startCleaning } from "./cleaning.ts";
 const AUTHORIZE_RETRY_FOR_MS = 1_800_000;
 
 export function authorize(request: GateRequest, around: Surroundings): Step {
-  return go(
-    request,
-    { kind: "authorizing", since: around.now, tries: 0 },
-    { kind: "authorize" },
-    around.now,
-    { audit: [audit("request.authorize", null, { head: request.headSha, row: request.openedBy.row })] },
-  );
+  return go(request, { kind: "authorizing", since: around.now, tries: 0 }, { kind: "authorize" }, around.now, {
+    audit: [audit("request.authorize", null, { head: request.headSha, row: request.openedBy.row })],
+  });
 }
 
-export function authorizing(request: GateRequest, state: StateOf<"authorizing">, done: Done, around: Surroundings): Step {
+export function authorizing(
+  request: GateRequest,
+  state: StateOf<"authorizing">,
+  done: Done,
+  around: Surroundings,
+): Step {
   if (done.task !== "authorize") return ignore(request, "not this state's task");
   const outcome = done.outcome;
   if (outcome.kind === "unknown") {
@@ -32,12 +33,7 @@ export function authorizing(request: GateRequest, state: StateOf<"authorizing">,
       return conclude(request, verdict("infrastructure", "github-outage", detail), around.now);
     }
     const tries = state.tries + 1;
-    return go(
-      request,
-      { ...state, tries },
-      { kind: "authorize" },
-      backoff(tries, around.now, outcome.retryAt),
-    );
+    return go(request, { ...state, tries }, { kind: "authorize" }, backoff(tries, around.now, outcome.retryAt));
   }
   const ended = endedByAuthorization(request, outcome, around);
   if (ended !== null) return ended;
@@ -199,13 +195,9 @@ export function preparing(request: GateRequest, state: StateOf<"preparing">, don
         case "not-sent":
           return go(request, state, { kind: "dispatch-prepare" }, backoff(3, around.now, outcome.retryAt));
         case "lost":
-          return go(
-            request,
-            { ...state, step: "find", stepSince: around.now },
-            { kind: "find-prepare" },
-            around.now,
-            { audit: [audit("prepare.look-up", "dispatch-lost", {})] },
-          );
+          return go(request, { ...state, step: "find", stepSince: around.now }, { kind: "find-prepare" }, around.now, {
+            audit: [audit("prepare.look-up", "dispatch-lost", {})],
+          });
         default:
           return unreachable(outcome, "dispatch outcome");
       }
@@ -243,7 +235,8 @@ function observePrepare(request: GateRequest, state: StateOf<"preparing">): { ki
   if (pull !== undefined) want.pull = pull;
   if (state.run !== null) want.prepareRun = state.run;
   const names = request.terms?.preGate ?? [];
-  if (names.length > 0 && request.kind === "pull-request") want.preGate = { headSha: request.headSha, names };
+  // A recovery judges the same pull request: what must be green before money is the same.
+  if (names.length > 0 && pull !== undefined) want.preGate = { headSha: request.headSha, names };
   return { kind: "observe", want };
 }
 
@@ -328,11 +321,16 @@ function prepareDone(request: GateRequest, state: StateOf<"preparing">, around: 
 /** Why a completed prepare run does not let the request go on; null when it succeeded. */
 function prepareFailure(conclusion: string | null, failedJobs: readonly string[]) {
   if (conclusion === "success") return null;
-  if (conclusion === "cancelled") return verdict("cancelled", "cancelled-by-user", "The preparation was cancelled on GitHub.");
+  if (conclusion === "cancelled")
+    return verdict("cancelled", "cancelled-by-user", "The preparation was cancelled on GitHub.");
   if (conclusion === "failure" && failedJobs.length > 0) {
     return verdict("failed", "preparation-failed", `Preparation failed: ${failedJobs.slice(0, 10).join(", ")}.`);
   }
-  return verdict("infrastructure", "preparation", `The preparation ended as ${conclusion ?? "nothing"}, without a failed job.`);
+  return verdict(
+    "infrastructure",
+    "preparation",
+    `The preparation ended as ${conclusion ?? "nothing"}, without a failed job.`,
+  );
 }
 
 function late(limits: Limits): string {
@@ -346,7 +344,13 @@ function endPreparing(
   around: Surroundings,
 ): Step {
   if (state.run === null) return conclude(request, ended, around.now);
-  return startCleaning(request, { hold: state.hold, attempt: null, prepareRun: state.run, resume: null }, ended, around, false);
+  return startCleaning(
+    request,
+    { hold: state.hold, attempt: null, prepareRun: state.run, resume: null },
+    ended,
+    around,
+    false,
+  );
 }
 
 function observeQueued(request: GateRequest): { kind: "observe"; want: Want } {
