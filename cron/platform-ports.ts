@@ -35,7 +35,7 @@ export function platformCron(env: Env): CronPorts | null {
     account: {
       registered: async () => (await inTime(async () => account().registered())).map((repository) => repository.id),
       listPods: async (notBefore) => inTime(async () => account().listPods(notBefore), LIST_TIMEOUT_MS),
-      beginSweep: async () => inTime(async () => account().beginSweep()),
+      beginSweep: async (leaseMs) => inTime(async () => account().beginSweep(leaseMs)),
       endSweep: async (observations) => {
         await inTime(async () => account().endSweep(observations));
       },

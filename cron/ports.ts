@@ -21,7 +21,7 @@ export interface CronGate {
 export interface CronAccount {
   registered(): Promise<readonly string[]>;
   listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>>;
-  beginSweep(): Promise<SweepStart>;
+  beginSweep(leaseMs: Millis): Promise<SweepStart>;
   endSweep(observations: Observations): Promise<void>;
 }
 

@@ -44,6 +44,9 @@ export interface ReapStatus {
   readonly problems: readonly string[];
 }
 
+/** A sweep that has not ended after two cycles died with its process; at most one tick is skipped for it. */
+const LEASE_GAPS = 2;
+
 interface OwnPod {
   readonly pod: Pod;
   readonly repositoryId: string;
@@ -54,11 +57,13 @@ interface OwnPod {
 /** `visits` are this tick's: their ledgers own pods whose tags were lost. */
 export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Promise<ReapStatus> {
   const problems: string[] = [];
-  const start = await ports.account.beginSweep().catch((error: unknown): SweepStart => {
-    // The guard is an aid. Two sweeps at once only repeat each other's orders.
-    problems.push(`The sweep goes on without its guard: ${messageOf(error)}.`);
-    return { kind: "go", observations: {} };
-  });
+  const start = await ports.account
+    .beginSweep(LEASE_GAPS * ports.limits.observationGapMs)
+    .catch((error: unknown): SweepStart => {
+      // The guard is an aid. Two sweeps at once only repeat each other's orders.
+      problems.push(`The sweep goes on without its guard: ${messageOf(error)}.`);
+      return { kind: "go", observations: {} };
+    });
   if (start.kind === "busy") return { ...NOTHING, kind: "skipped" };
 
   const observations: Record<string, Observation> = {};

@@ -59,9 +59,9 @@ export class RunPodAccount extends DurableObject<Env> {
     return this.#account.openReservations();
   }
 
-  /** Begins the reaper's sweep, unless one is under way. */
-  beginSweep(): SweepStart {
-    return this.#sweeps.begin(systemClock.now());
+  /** Begins the reaper's sweep, unless one is under way that began less than `leaseMs` ago. */
+  beginSweep(leaseMs: Millis): SweepStart {
+    return this.#sweeps.begin(systemClock.now(), leaseMs);
   }
 
   endSweep(observations: Observations): void {

@@ -8,8 +8,6 @@ import type { Observation } from "../../shared/lifecycle/reap.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Sql } from "../gate/ports.ts";
 
-/** A sweep that has not ended after this long is taken for dead. */
-export const SWEEP_LEASE_MS = 180_000;
 /** More suspects than this at once is a fault of another kind; the rest is suspected again at the next sweep. */
 const REMEMBERED = 500;
 
@@ -31,11 +29,11 @@ export class SweepMemory {
     this.#sql = sql;
   }
 
-  /** Begins a sweep, unless another one is under way. */
-  begin(now: Millis): SweepStart {
+  /** Begins a sweep, unless another one is under way. One that has not ended after `leaseMs` is taken for dead. */
+  begin(now: Millis, leaseMs: Millis): SweepStart {
     return this.#sql.transaction((): SweepStart => {
       const since = Number(this.#get("sweep_since") ?? "0");
-      if (since > 0 && since <= now && now - since < SWEEP_LEASE_MS) return { kind: "busy", since };
+      if (since > 0 && since <= now && now - since < leaseMs) return { kind: "busy", since };
       this.#set("sweep_since", String(now));
       return { kind: "go", observations: this.#observations() };
     });
