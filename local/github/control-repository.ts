@@ -4,93 +4,21 @@
  * Each method is one thing a person could do on the site. A method that cannot be done there throws, with the reason.
  */
 
-import type { Changes, Files } from "./git.ts";
-import type { Hub } from "./hub.ts";
-import type {
-  Account,
-  CheckRun,
-  PullRequest,
-  Repository,
-  RoleName,
-  Runner,
-  WorkflowRun,
-  WorkflowState,
-} from "./model.ts";
-import { fullName, latestAttempt } from "./model.ts";
-import {
-  baseMoved,
-  commitTo,
-  emitLabel,
-  emitPull,
-  ensureLabel,
-  headRef,
-  headSha,
-  mergeRef,
-  pushed,
-  recomputeMerge,
-  triggerPullWorkflows,
-} from "./pulls.ts";
 import { emitCheckRun, suiteFor } from "./checks.ts";
+import { PullControl } from "./control-pulls.ts";
+import type { Hub } from "./hub.ts";
+import type { CheckRun, RoleName, Runner, WorkflowRun, WorkflowState } from "./model.ts";
+import { latestAttempt } from "./model.ts";
+import { headRef } from "./pulls.ts";
 import { renderSuite } from "./render-checks.ts";
-import { renderAccount, renderSimpleCommit } from "./render-common.ts";
-import { renderComment, renderIssue } from "./render-pulls.ts";
+import { renderAccount } from "./render-common.ts";
 
-export interface OpenPull {
-  readonly author: string;
-  /** Path to new text, or null to remove a file; a rename is one path removed and the same text at another. */
-  readonly files: Changes;
-  /** Defaults to `change-N`. */
-  readonly branch?: string;
-  readonly title?: string;
-  readonly body?: string;
-  readonly draft?: boolean;
-  readonly base?: string;
-  /** The head lives in a fork of this owner; the author owns it unless named. */
-  readonly fork?: boolean | { readonly owner: string };
-}
-
-export interface PullView {
-  readonly number: number;
-  readonly headSha: string;
-  readonly branch: string;
-}
-
-export class RepositoryControl {
-  readonly #hub: Hub;
-  readonly #repository: Repository;
-
-  constructor(hub: Hub, repository: Repository) {
-    this.#hub = hub;
-    this.#repository = repository;
-  }
-
-  get id(): number {
-    return this.#repository.id;
-  }
-
-  get fullName(): string {
-    return fullName(this.#repository);
-  }
-
-  /** The SHA a branch points at; the default branch unless named. */
-  sha(branch: string = this.#repository.defaultBranch): string {
-    return headSha(this.#repository, branch);
-  }
-
-  filesAt(sha: string): Files {
-    return this.#repository.git.filesAt(sha);
-  }
-
-  /** The test merge of a pull request, or undefined before GitHub has made one. */
-  mergeSha(number: number): string | undefined {
-    return this.#repository.refs.get(mergeRef(this.#pull(number)));
-  }
-
+export class RepositoryControl extends PullControl {
   // People
 
   addCollaborator(login: string, role: RoleName, id?: number): { login: string; id: number } {
-    const account = this.#hub.world.ensureAccount(login, "User", id);
-    this.#repository.collaborators.set(account.id, role);
+    const account = this.hub.world.ensureAccount(login, "User", id);
+    this.repository.collaborators.set(account.id, role);
     return { login: account.login, id: account.id };
   }
 
@@ -99,260 +27,75 @@ export class RepositoryControl {
   }
 
   removeCollaborator(login: string): void {
-    this.#repository.collaborators.delete(this.#user(login).id);
+    this.repository.collaborators.delete(this.user(login).id);
   }
 
   // Settings
 
   setVariable(name: string, value: string): void {
-    const now = this.#hub.world.clock.now();
+    const now = this.hub.world.clock.now();
     const key = name.toUpperCase();
-    const createdAt = this.#repository.variables.get(key)?.createdAt ?? now;
-    this.#repository.variables.set(key, { name: key, value, createdAt, updatedAt: now });
+    const createdAt = this.repository.variables.get(key)?.createdAt ?? now;
+    this.repository.variables.set(key, { name: key, value, createdAt, updatedAt: now });
   }
 
   deleteVariable(name: string): void {
-    this.#repository.variables.delete(name.toUpperCase());
+    this.repository.variables.delete(name.toUpperCase());
   }
 
   setWorkflowState(path: string, state: WorkflowState): void {
-    const workflow = this.#hub.engine.workflows(this.#repository).find((one) => one.path === path);
+    const workflow = this.hub.engine.workflows(this.repository).find((one) => one.path === path);
     if (workflow === undefined) throw new Error(`${this.fullName} has no workflow ${path} on its default branch`);
     workflow.state = state;
   }
 
   /** What `GET /rules/branches/{branch}` answers. */
   setBranchRules(branch: string, rules: readonly unknown[]): void {
-    this.#repository.branchRules.set(branch, rules);
+    this.repository.branchRules.set(branch, rules);
   }
 
   /** Runs of forks' pull requests wait for a maintainer from now on. */
   setForkApproval(required: boolean): void {
-    this.#repository.approveForkRuns = required;
+    this.repository.approveForkRuns = required;
   }
 
   rename(name: string, by?: string): void {
-    const before = this.#repository.name;
-    this.#hub.world.formerNames.set(this.fullName.toLowerCase(), this.id);
-    this.#repository.name = name;
+    const before = this.repository.name;
+    this.hub.world.formerNames.set(this.fullName.toLowerCase(), this.id);
+    this.repository.name = name;
     this.#repositoryEvent("renamed", by, { changes: { repository: { name: { from: before } } } });
   }
 
   archive(by?: string): void {
-    this.#repository.archived = true;
+    this.repository.archived = true;
     this.#repositoryEvent("archived", by, {});
   }
 
   delete(by?: string): void {
     this.#repositoryEvent("deleted", by, {});
-    this.#repository.deleted = true;
-  }
-
-  // Commits
-
-  /** A commit straight to a branch, the default branch unless named: `push`, new bases, and the `push` workflows. */
-  commit(input: { files: Changes; author?: string; message?: string; branch?: string }): string {
-    const branch = input.branch ?? this.#repository.defaultBranch;
-    const author = this.#user(input.author ?? this.#repository.owner.login);
-    const before = this.#repository.refs.get(headRef(branch)) ?? null;
-    const from = this.sha();
-    const sha = commitTo(this.#hub, this.#repository, branch, {
-      changes: input.files,
-      author,
-      message: input.message,
-      from,
-    });
-    this.#afterPush(branch, before, sha, author);
-    return sha;
-  }
-
-  /** Merges a pull request with a merge commit. */
-  merge(number: number, by?: string): string {
-    const pull = this.#open(number);
-    const { git } = this.#repository;
-    const author = this.#user(by ?? this.#repository.owner.login);
-    const base = this.sha(pull.base.branch);
-    const files = git.merge(base, pull.head.sha);
-    if (files === null)
-      throw new Error(`pull request ${number} is in conflict with ${pull.base.branch} and cannot be merged`);
-    const now = this.#hub.world.clock.now();
-    const commit = git.commit({
-      files,
-      parents: [base, pull.head.sha],
-      message: `Merge pull request #${number} from ${pull.head.repository.owner.login}/${pull.head.branch}`,
-      author: { name: author.login, email: `${author.login}@users.noreply.local` },
-      at: now,
-    });
-    this.#repository.refs.set(headRef(pull.base.branch), commit.sha);
-    Object.assign(pull, {
-      state: "closed",
-      merged: true,
-      mergedBy: author,
-      mergeCommit: commit.sha,
-      mergedAt: now,
-      closedAt: now,
-      updatedAt: now,
-    });
-    emitPull(this.#hub, this.#repository, pull, "closed", author);
-    this.#afterPush(pull.base.branch, base, commit.sha, author);
-    return commit.sha;
-  }
-
-  // Pull requests
-
-  openPullRequest(input: OpenPull): PullView {
-    const hub = this.#hub;
-    const author = this.#user(input.author);
-    const number = hub.world.nextId(`number ${this.id}`, 0);
-    const branch = input.branch ?? `change-${number}`;
-    const base = input.base ?? this.#repository.defaultBranch;
-    const from = this.sha(base);
-    const home =
-      input.fork === undefined || input.fork === false
-        ? this.#repository
-        : this.#forkOf(input.fork === true ? input.author : input.fork.owner);
-    const sha = commitTo(hub, home, branch, { changes: input.files, author, message: input.title, from });
-    if (home === this.#repository) pushed(hub, home, branch, null, sha, author);
-    const now = hub.world.clock.now();
-    const pull: PullRequest = {
-      id: hub.world.nextId("pull", 2_100_000_000),
-      number,
-      title: input.title ?? `Change ${number}`,
-      body: input.body ?? null,
-      user: author,
-      state: "open",
-      draft: input.draft ?? false,
-      merged: false,
-      mergedBy: null,
-      mergeCommit: null,
-      mergeable: null,
-      head: { repository: home, branch, sha },
-      base: { branch: base, sha: from },
-      labels: [],
-      createdAt: now,
-      updatedAt: now,
-      closedAt: null,
-      mergedAt: null,
-    };
-    this.#repository.pulls.push(pull);
-    this.#repository.refs.set(`refs/pull/${number}/head`, sha);
-    emitPull(hub, this.#repository, pull, "opened", author);
-    recomputeMerge(hub, this.#repository, pull, () => triggerPullWorkflows(hub, this.#repository, pull, author));
-    return { number, headSha: sha, branch };
-  }
-
-  /** New commits on the head branch: `synchronize`. Gives the new head SHA. */
-  push(number: number, input: { files: Changes; author?: string; message?: string }): string {
-    const hub = this.#hub;
-    const pull = this.#open(number);
-    const author = this.#user(input.author ?? pull.user.login);
-    const home = pull.head.repository;
-    const before = pull.head.sha;
-    const sha = commitTo(hub, home, pull.head.branch, {
-      changes: input.files,
-      author,
-      message: input.message,
-      from: before,
-    });
-    pull.head.sha = sha;
-    pull.updatedAt = hub.world.clock.now();
-    this.#repository.refs.set(`refs/pull/${number}/head`, sha);
-    if (home === this.#repository) pushed(hub, home, pull.head.branch, before, sha, author);
-    emitPull(hub, this.#repository, pull, "synchronize", author, { before, after: sha });
-    recomputeMerge(hub, this.#repository, pull, () => triggerPullWorkflows(hub, this.#repository, pull, author));
-    return sha;
-  }
-
-  close(number: number, by?: string): void {
-    const pull = this.#open(number);
-    const now = this.#hub.world.clock.now();
-    Object.assign(pull, { state: "closed", closedAt: now, updatedAt: now });
-    emitPull(this.#hub, this.#repository, pull, "closed", this.#user(by ?? pull.user.login));
-  }
-
-  reopen(number: number, by?: string): void {
-    const pull = this.#pull(number);
-    if (pull.state === "open" || pull.merged)
-      throw new Error(`pull request ${number} is not closed, or is merged: it cannot be reopened`);
-    const author = this.#user(by ?? pull.user.login);
-    Object.assign(pull, { state: "open", closedAt: null, updatedAt: this.#hub.world.clock.now() });
-    emitPull(this.#hub, this.#repository, pull, "reopened", author);
-    recomputeMerge(this.#hub, this.#repository, pull, () =>
-      triggerPullWorkflows(this.#hub, this.#repository, pull, author),
-    );
-  }
-
-  setDraft(number: number, draft: boolean, by?: string): void {
-    const pull = this.#open(number);
-    if (pull.draft === draft) return;
-    pull.draft = draft;
-    emitPull(
-      this.#hub,
-      this.#repository,
-      pull,
-      draft ? "converted_to_draft" : "ready_for_review",
-      this.#user(by ?? pull.user.login),
-    );
-  }
-
-  addLabel(number: number, name: string, by: string): void {
-    const pull = this.#pull(number);
-    ensureLabel(this.#hub, this.#repository, name);
-    if (!pull.labels.includes(name)) pull.labels.push(name);
-    emitLabel(this.#hub, this.#repository, pull, "labeled", name, this.#user(by));
-  }
-
-  removeLabel(number: number, name: string, by: string): void {
-    const pull = this.#pull(number);
-    const at = pull.labels.indexOf(name);
-    if (at < 0) throw new Error(`pull request ${number} has no label ${name}`);
-    pull.labels.splice(at, 1);
-    emitLabel(this.#hub, this.#repository, pull, "unlabeled", name, this.#user(by));
-  }
-
-  comment(number: number, body: string, by: string): number {
-    const hub = this.#hub;
-    const pull = this.#pull(number);
-    const now = hub.world.clock.now();
-    const comment = {
-      id: hub.world.nextId("comment", 2_400_000_000),
-      number,
-      user: this.#user(by),
-      viaApp: false,
-      body,
-      createdAt: now,
-      updatedAt: now,
-    };
-    this.#repository.comments.push(comment);
-    hub.webhooks.emit("issue_comment", "created", this.#repository, renderAccount(hub, comment.user), {
-      issue: renderIssue(hub, this.#repository, pull),
-      comment: renderComment(hub, this.#repository, comment),
-    });
-    return comment.id;
+    this.repository.deleted = true;
   }
 
   // Checks
 
   /** The check runs on a commit, oldest first, as plain records. */
   checkRuns(sha: string): readonly CheckRun[] {
-    return [...this.#hub.world.checkRuns.values()].filter(
-      (run) => run.repository.id === this.id && run.headSha === sha,
-    );
+    return [...this.hub.world.checkRuns.values()].filter((run) => run.repository.id === this.id && run.headSha === sha);
   }
 
   /** "Re-run" on one check. The check run itself stays as it is; only its suite is queued again. */
   rerequestCheck(checkRunId: number, by: string): void {
     const run = this.#checkRun(checkRunId);
     run.suite.requeued = true;
-    emitCheckRun(this.#hub, run, "rerequested", this.#user(by));
+    emitCheckRun(this.hub, run, "rerequested", this.user(by));
   }
 
   /** "Re-run all checks" of our App on a commit. */
   rerequestSuite(sha: string, by: string): void {
-    const suite = suiteFor(this.#hub, this.#repository, this.#hub.app.id, sha);
+    const suite = suiteFor(this.hub, this.repository, this.hub.app.id, sha);
     suite.requeued = true;
-    this.#hub.webhooks.emit("check_suite", "rerequested", this.#repository, renderAccount(this.#hub, this.#user(by)), {
-      check_suite: renderSuite(this.#hub, suite),
+    this.hub.webhooks.emit("check_suite", "rerequested", this.repository, renderAccount(this.hub, this.user(by)), {
+      check_suite: renderSuite(this.hub, suite),
     });
   }
 
@@ -363,39 +106,39 @@ export class RepositoryControl {
       throw new Error(`check run ${checkRunId} is ${run.status}: only a completed one shows its buttons`);
     if (!run.actions.some((action) => action.identifier === identifier))
       throw new Error(`check run ${checkRunId} has no button ${identifier}`);
-    emitCheckRun(this.#hub, run, "requested_action", this.#user(by), { requested_action: { identifier } });
+    emitCheckRun(this.hub, run, "requested_action", this.user(by), { requested_action: { identifier } });
   }
 
   // Actions
 
   runs(path?: string): readonly WorkflowRun[] {
-    return [...this.#hub.world.runs.values()].filter(
+    return [...this.hub.world.runs.values()].filter(
       (run) => run.repository.id === this.id && (path === undefined || run.workflow.path === path),
     );
   }
 
   rerunWorkflow(runId: number, by: string): number {
     const run = this.#run(runId);
-    if (!this.#hub.engine.rerun(run, this.#user(by)))
+    if (!this.hub.engine.rerun(run, this.user(by)))
       throw new Error(`run ${runId} cannot be re-run: it has not ended, or has been re-run 50 times`);
     return latestAttempt(run).number;
   }
 
   cancelRun(runId: number): void {
-    if (!this.#hub.engine.cancel(this.#run(runId))) throw new Error(`run ${runId} has ended already`);
+    if (!this.hub.engine.cancel(this.#run(runId))) throw new Error(`run ${runId} has ended already`);
   }
 
   approveRun(runId: number): void {
-    if (!this.#hub.engine.approve(this.#run(runId))) throw new Error(`run ${runId} is not waiting for approval`);
+    if (!this.hub.engine.approve(this.#run(runId))) throw new Error(`run ${runId} is not waiting for approval`);
   }
 
   /** Starts a workflow by hand, as a person does with the "Run workflow" button. */
   dispatchWorkflow(path: string, by: string, inputs: Readonly<Record<string, string>> = {}): number {
-    const { defaultBranch } = this.#repository;
+    const { defaultBranch } = this.repository;
     const sha = this.sha();
-    const run = this.#hub.engine.create({
-      repository: this.#repository,
-      headRepository: this.#repository,
+    const run = this.hub.engine.create({
+      repository: this.repository,
+      headRepository: this.repository,
       path,
       event: "workflow_dispatch",
       inputs,
@@ -403,7 +146,7 @@ export class RepositoryControl {
       headSha: sha,
       sha,
       ref: headRef(defaultBranch),
-      actor: this.#user(by),
+      actor: this.user(by),
     });
     return run.id;
   }
@@ -415,139 +158,22 @@ export class RepositoryControl {
     online?: boolean;
     version?: string;
   }): RunnerControl {
-    return registerRunner(this.#hub, { kind: "repository", id: this.id }, input);
-  }
-
-  // Merge queue
-
-  /** Groups pull requests on a queue branch and asks for checks there. */
-  mergeGroup(numbers: readonly number[]): { headSha: string; headRef: string } {
-    const hub = this.#hub;
-    const { git, defaultBranch, owner } = this.#repository;
-    const base = this.sha();
-    let head = base;
-    for (const number of numbers) {
-      const pull = this.#open(number);
-      const files = git.merge(head, pull.head.sha);
-      if (files === null) throw new Error(`pull request ${number} is in conflict with the queue`);
-      const author = { name: owner.login, email: "queue@users.noreply.local" };
-      head = git.commit({
-        files,
-        parents: [head, pull.head.sha],
-        message: `Merge pull request #${number}`,
-        author,
-        at: hub.world.clock.now(),
-      }).sha;
-    }
-    const branch = `gh-readonly-queue/${defaultBranch}/pr-${numbers.at(-1) ?? 0}-${base}`;
-    this.#repository.refs.set(headRef(branch), head);
-    this.#mergeGroupEvent("checks_requested", head, branch, base, {});
-    const repository = this.#repository;
-    hub.engine.trigger({
-      repository,
-      headRepository: repository,
-      event: "merge_group",
-      headBranch: branch,
-      headSha: head,
-      sha: head,
-      ref: headRef(branch),
-      actor: owner,
-    });
-    return { headSha: head, headRef: headRef(branch) };
-  }
-
-  destroyMergeGroup(ref: string, reason: "merged" | "invalidated" | "dequeued"): void {
-    const sha = this.#repository.refs.get(ref);
-    if (sha === undefined) throw new Error(`${this.fullName} has no queue branch ${ref}`);
-    this.#repository.refs.delete(ref);
-    this.#mergeGroupEvent("destroyed", sha, ref.replace("refs/heads/", ""), this.sha(), { reason });
-  }
-
-  #mergeGroupEvent(action: string, sha: string, branch: string, base: string, extra: Record<string, unknown>): void {
-    const { defaultBranch, git, owner } = this.#repository;
-    const group = {
-      head_sha: sha,
-      head_ref: headRef(branch),
-      base_sha: base,
-      base_ref: headRef(defaultBranch),
-      head_commit: renderSimpleCommit(git.readCommit(sha)),
-    };
-    this.#hub.webhooks.emit("merge_group", action, this.#repository, renderAccount(this.#hub, owner), {
-      ...extra,
-      merge_group: group,
-    });
-  }
-
-  #afterPush(branch: string, before: string | null, sha: string, author: Account): void {
-    const repository = this.#repository;
-    pushed(this.#hub, repository, branch, before, sha, author);
-    baseMoved(this.#hub, repository, branch);
-    this.#hub.engine.trigger({
-      repository,
-      headRepository: repository,
-      event: "push",
-      headBranch: branch,
-      headSha: sha,
-      sha,
-      ref: headRef(branch),
-      actor: author,
-    });
+    return registerRunner(this.hub, { kind: "repository", id: this.id }, input);
   }
 
   #repositoryEvent(action: string, by: string | undefined, extra: Record<string, unknown>): void {
-    const sender = this.#user(by ?? this.#repository.owner.login);
-    this.#hub.webhooks.emit("repository", action, this.#repository, renderAccount(this.#hub, sender), extra);
-  }
-
-  #forkOf(owner: string): Repository {
-    const { world } = this.#hub;
-    const account = this.#user(owner);
-    const known = world.repository(owner, this.#repository.name);
-    if (known !== undefined) return known;
-    const fork: Repository = {
-      ...this.#repository,
-      id: world.nextId("repository", 700_000_000),
-      owner: account,
-      fork: this.#repository,
-      createdAt: world.clock.now(),
-      refs: new Map(this.#repository.refs),
-      collaborators: new Map(),
-      variables: new Map(),
-      workflows: new Map(),
-      pulls: [],
-      comments: [],
-      labels: new Map(),
-      statuses: [],
-      branchRules: new Map(),
-    };
-    world.repositories.set(fork.id, fork);
-    return fork;
-  }
-
-  #user(login: string): Account {
-    return this.#hub.world.ensureAccount(login);
-  }
-
-  #pull(number: number): PullRequest {
-    const pull = this.#repository.pulls.find((one) => one.number === number);
-    if (pull === undefined) throw new Error(`${this.fullName} has no pull request ${number}`);
-    return pull;
-  }
-
-  #open(number: number): PullRequest {
-    const pull = this.#pull(number);
-    if (pull.state !== "open") throw new Error(`pull request ${number} is closed`);
-    return pull;
+    const sender = this.user(by ?? this.repository.owner.login);
+    this.hub.webhooks.emit("repository", action, this.repository, renderAccount(this.hub, sender), extra);
   }
 
   #run(id: number): WorkflowRun {
-    const run = this.#hub.world.runs.get(id);
+    const run = this.hub.world.runs.get(id);
     if (run === undefined || run.repository.id !== this.id) throw new Error(`${this.fullName} has no run ${id}`);
     return run;
   }
 
   #checkRun(id: number): CheckRun {
-    const run = this.#hub.world.checkRuns.get(id);
+    const run = this.hub.world.checkRuns.get(id);
     if (run === undefined || run.repository.id !== this.id) throw new Error(`${this.fullName} has no check run ${id}`);
     return run;
   }

@@ -5,38 +5,21 @@
  * a runner with all their labels takes them.
  */
 
-import { createHash } from "node:crypto";
-import type { RunRecord } from "./books.ts";
 import { checkWritten, createSuite, newCheckRun } from "./checks.ts";
 import type { Hub } from "./hub.ts";
+import { conclude, endStep, endSteps, newAnnotation, newArtifact, newJob } from "./jobs.ts";
 import type { Links } from "./links.ts";
-import type {
-  Account,
-  Annotation,
-  Artifact,
-  Conclusion,
-  Job,
-  Repository,
-  RunAttempt,
-  Step,
-  Workflow,
-  WorkflowRun,
-} from "./model.ts";
+import type { Account, Conclusion, Job, Repository, RunAttempt, Workflow, WorkflowRun } from "./model.ts";
 import { actionsAppId, fullName, latestAttempt } from "./model.ts";
-import { renderAccount } from "./render-common.ts";
-import { renderJob, renderRun, renderWorkflow } from "./render-actions.ts";
-import { isSelfHosted } from "./workflow-script.ts";
+import { bookRun, tellInProgress, tellJob, tellRun } from "./run-news.ts";
 import type {
   AnnotationPlan,
-  ArtifactPlan,
+  HostedJobView,
   JobPlan,
   RunContext,
   WorkflowPlan,
   WorkflowScript,
 } from "./workflow-script.ts";
-import { zip } from "./zip.ts";
-
-const day = 86_400_000;
 
 export interface RunRequest {
   readonly repository: Repository;
@@ -151,15 +134,15 @@ export class Engine {
     };
     world.runs.set(run.id, run);
     const attempt = this.#addAttempt(run, request.actor);
-    this.#book(run, "created");
+    bookRun(hub, run, "created");
     const fromFork = request.headRepository.id !== request.repository.id;
     if (fromFork && request.repository.approveForkRuns && request.event === "pull_request") {
       attempt.status = "completed";
       attempt.conclusion = "action_required";
-      this.#emitRun(run, "requested");
+      tellRun(hub, run, "requested");
       return run;
     }
-    this.#emitRun(run, "requested");
+    tellRun(hub, run, "requested");
     this.#beginSoon(run, attempt);
     return run;
   }
@@ -178,8 +161,9 @@ export class Engine {
   rerun(run: WorkflowRun, triggeringActor: Account): boolean {
     if (latestAttempt(run).status !== "completed" || run.attempts.length > 50) return false;
     run.cancelRequestedAt = null;
+    const hub = this.#hub();
     const attempt = this.#addAttempt(run, triggeringActor);
-    this.#book(run, "created");
+    bookRun(hub, run, "created");
     this.#beginSoon(run, attempt);
     return true;
   }
@@ -191,7 +175,7 @@ export class Engine {
     if (attempt.status === "completed") return false;
     if (run.cancelRequestedAt !== null && !force) return true;
     run.cancelRequestedAt = hub.world.clock.now();
-    this.#book(run, "cancel-requested");
+    bookRun(hub, run, "cancel-requested");
     hub.timers.after(hub.timing.cancelMs, () => {
       for (const job of attempt.jobs) this.#cancelJob(job);
       this.#advance(run, attempt);
@@ -223,19 +207,13 @@ export class Engine {
       check.startedAt = now;
       checkWritten(hub, check, "update", false, this.#bot());
     }
-    this.#emitJob(job, "in_progress");
+    tellJob(hub, job, "in_progress");
     const attempt = latestAttempt(run);
     if (attempt.status === "in_progress") return;
     attempt.status = "in_progress";
     attempt.updatedAt = now;
-    this.#book(run, "started");
-    // GitHub tells this three times. The later ones carry what was true at the first.
-    const payload = this.#runPayload(run);
-    const tell = (): void =>
-      void hub.webhooks.emit("workflow_run", "in_progress", run.repository, this.#sender(run), payload);
-    tell();
-    hub.timers.after(hub.timing.inProgressGapMs, tell);
-    hub.timers.after(2 * hub.timing.inProgressGapMs, tell);
+    bookRun(hub, run, "started");
+    tellInProgress(hub, run);
   }
 
   /** Plays a job's script on timers: what a hosted machine, or a simulated standing runner, does. */
@@ -245,13 +223,13 @@ export class Engine {
     if (live === undefined || job.status !== "queued") return;
     this.startJob(job, on);
     const [setUp] = job.steps;
-    if (setUp !== undefined) this.#endStep(setUp, "success");
+    if (setUp !== undefined) endStep(hub, setUp, "success");
     let failed = false;
     for (const [index, planned] of live.plan.steps.entries()) {
       const step = job.steps[index + 1];
       if (step === undefined) break;
       if ((failed || job.cancelRequested) && planned.always !== true) {
-        this.#endStep(step, job.cancelRequested ? "cancelled" : "skipped");
+        endStep(hub, step, job.cancelRequested ? "cancelled" : "skipped");
         continue;
       }
       step.status = "in_progress";
@@ -261,7 +239,7 @@ export class Engine {
           ? hub.timers.wait(planned.durationMs ?? 0).then(() => planned.conclusion ?? "success")
           : planned.perform(this.#view(job)).catch(() => "failure" as const);
       const outcome = await Promise.race([work, live.cancelled.then(() => "cancelled" as const)]);
-      this.#endStep(step, outcome);
+      endStep(hub, step, outcome);
       failed ||= outcome === "failure";
     }
     this.completeJob(job, job.cancelRequested ? "cancelled" : failed ? "failure" : "success");
@@ -276,47 +254,23 @@ export class Engine {
     this.#live.get(job)?.cancel();
     this.#live.delete(job);
     hub.desk.released(job);
-    if (conclusion === "success") for (const artifact of plan?.artifacts ?? []) this.upload(job.run, artifact);
+    if (conclusion === "success") for (const artifact of plan?.artifacts ?? []) newArtifact(hub, job.run, artifact);
     job.status = "completed";
     job.conclusion = conclusion;
     job.completedAt = now;
-    for (const step of job.steps) {
-      if (step.status === "completed") continue;
-      // "Complete job" is the runner's own clean-up: it works whatever the job did.
-      const fine = conclusion === "success" || step.name === "Complete job";
-      this.#endStep(step, fine ? "success" : conclusion === "cancelled" ? "cancelled" : "skipped");
-    }
+    endSteps(hub, job, conclusion);
     const check = hub.world.checkRuns.get(job.id);
     if (check !== undefined) {
       const planned = conclusion === "success" || conclusion === "failure" ? (plan?.annotations ?? []) : [];
-      check.annotations.push(...[...planned, ...annotations].map(annotation));
+      check.annotations.push(...[...planned, ...annotations].map(newAnnotation));
       check.status = "completed";
       check.conclusion = conclusion;
       check.completedAt = now;
       checkWritten(hub, check, "update", false, this.#bot());
     }
-    this.#emitJob(job, "completed");
+    tellJob(hub, job, "completed");
     const attempt = job.run.attempts.find((one) => one.number === job.attempt);
     if (attempt !== undefined) this.#advance(job.run, attempt);
-  }
-
-  upload(run: WorkflowRun, plan: ArtifactPlan): Artifact {
-    const { world } = this.#hub();
-    const now = world.clock.now();
-    const bytes = zip(plan.files ?? { [`${plan.name}.txt`]: `${plan.name} of run ${run.id}\n` });
-    const artifact: Artifact = {
-      id: world.nextId("artifact", 3_400_000_000),
-      name: plan.name,
-      runId: run.id,
-      zip: bytes,
-      digest: `sha256:${createHash("sha256").update(bytes).digest("hex")}`,
-      createdAt: now,
-      expiresAt: now + (plan.expiresInMs ?? 90 * day),
-      deleted: false,
-    };
-    world.artifacts.set(artifact.id, artifact);
-    run.artifacts.push(artifact);
-    return artifact;
   }
 
   #beginSoon(run: WorkflowRun, attempt: RunAttempt): void {
@@ -371,34 +325,7 @@ export class Engine {
 
   #queueJob(run: WorkflowRun, attempt: RunAttempt, plan: JobPlan, skipped: boolean): void {
     const hub = this.#hub();
-    const labels = plan.runsOn ?? ["ubuntu-latest"];
-    const names = ["Set up job", ...plan.steps.map((step) => step.name), "Complete job"];
-    const job: Job = {
-      id: hub.world.nextId("job", 52_000_000_000),
-      run,
-      attempt: attempt.number,
-      name: plan.name,
-      labels,
-      selfHosted: isSelfHosted(labels),
-      status: "queued",
-      conclusion: null,
-      createdAt: hub.world.clock.now(),
-      startedAt: null,
-      completedAt: null,
-      steps: names.map((name, index) => ({
-        number: index + 1,
-        name,
-        status: "queued",
-        conclusion: null,
-        startedAt: null,
-        completedAt: null,
-      })),
-      runnerId: null,
-      runnerName: null,
-      runnerGroupId: null,
-      cancelRequested: false,
-      log: "",
-    };
+    const job = newJob(hub, run, attempt, plan);
     attempt.jobs.push(job);
     hub.world.jobs.set(job.id, job);
     const suite = hub.world.suites.get(run.suiteId);
@@ -416,7 +343,7 @@ export class Engine {
       this.completeJob(job, "skipped");
       return;
     }
-    this.#emitJob(job, "queued");
+    tellJob(hub, job, "queued");
     if (job.selfHosted) {
       hub.desk.offer(job);
       return;
@@ -440,30 +367,24 @@ export class Engine {
 
   #finish(run: WorkflowRun, attempt: RunAttempt, forced?: Conclusion): void {
     if (attempt.status === "completed") return;
+    const hub = this.#hub();
     attempt.status = "completed";
     attempt.conclusion = forced ?? conclude(attempt, run.cancelRequestedAt !== null);
-    attempt.updatedAt = this.#hub().world.clock.now();
+    attempt.updatedAt = hub.world.clock.now();
     this.#plans.delete(attempt);
-    this.#book(run, "completed");
-    this.#emitRun(run, "completed");
+    bookRun(hub, run, "completed");
+    tellRun(hub, run, "completed");
   }
 
-  #endStep(step: Step, conclusion: Conclusion): void {
-    const now = this.#hub().world.clock.now();
-    step.status = "completed";
-    step.conclusion = conclusion;
-    step.startedAt ??= now;
-    step.completedAt = now;
-  }
-
-  #view(job: Job): Parameters<NonNullable<JobPlan["steps"][number]["perform"]>>[0] {
+  #view(job: Job): HostedJobView {
+    const hub = this.#hub();
     return {
       runId: job.run.id,
       attempt: job.attempt,
       jobId: job.id,
       cancelled: () => job.cancelRequested,
-      annotate: (plan) => void this.#hub().world.checkRuns.get(job.id)?.annotations.push(annotation(plan)),
-      upload: (artifact) => this.upload(job.run, artifact),
+      annotate: (plan) => void hub.world.checkRuns.get(job.id)?.annotations.push(newAnnotation(plan)),
+      upload: (artifact) => newArtifact(hub, job.run, artifact),
     };
   }
 
@@ -509,73 +430,4 @@ export class Engine {
   #bot(): Account {
     return this.#hub().world.ensureAccount("github-actions[bot]", "Bot", 41_898_282);
   }
-
-  #sender(run: WorkflowRun): Record<string, unknown> {
-    return renderAccount(this.#hub(), latestAttempt(run).triggeringActor);
-  }
-
-  #runPayload(run: WorkflowRun): Record<string, unknown> {
-    const hub = this.#hub();
-    return { workflow_run: renderRun(hub, run), workflow: renderWorkflow(hub, run.repository, run.workflow) };
-  }
-
-  #emitRun(run: WorkflowRun, action: "requested" | "completed"): void {
-    this.#hub().webhooks.emit("workflow_run", action, run.repository, this.#sender(run), this.#runPayload(run));
-  }
-
-  #emitJob(job: Job, action: "queued" | "in_progress" | "completed"): void {
-    const hub = this.#hub();
-    hub.books.jobs.push({
-      at: hub.world.clock.now(),
-      jobId: job.id,
-      runId: job.run.id,
-      attempt: job.attempt,
-      name: job.name,
-      what: action,
-      conclusion: job.conclusion,
-      runnerId: job.runnerId,
-      runnerName: job.runnerName,
-    });
-    hub.webhooks.emit("workflow_job", action, job.run.repository, this.#sender(job.run), {
-      workflow_job: renderJob(hub, job),
-    });
-  }
-
-  #book(run: WorkflowRun, what: RunRecord["what"]): void {
-    const hub = this.#hub();
-    const attempt = latestAttempt(run);
-    hub.books.runs.push({
-      at: hub.world.clock.now(),
-      runId: run.id,
-      attempt: attempt.number,
-      repository: fullName(run.repository),
-      workflowPath: run.workflow.path,
-      event: run.event,
-      headSha: run.headSha,
-      displayTitle: run.displayTitle,
-      actor: attempt.triggeringActor.login,
-      what,
-      conclusion: attempt.conclusion,
-    });
-  }
-}
-
-function conclude(attempt: RunAttempt, cancelRequested: boolean): Conclusion {
-  const all = attempt.jobs.map((job) => job.conclusion);
-  if (cancelRequested && (all.length === 0 || all.includes("cancelled"))) return "cancelled";
-  if (all.includes("failure") || all.includes("timed_out")) return "failure";
-  if (cancelRequested || all.includes("cancelled")) return "cancelled";
-  return all.length > 0 && all.every((one) => one === "skipped") ? "skipped" : "success";
-}
-
-export function annotation(plan: AnnotationPlan): Annotation {
-  return {
-    path: plan.path ?? ".github",
-    startLine: 1,
-    endLine: 1,
-    level: plan.level ?? "notice",
-    title: plan.title ?? null,
-    message: plan.message,
-    rawDetails: null,
-  };
 }

@@ -214,6 +214,38 @@ describe("a run", () => {
     expect(listOf(notes.body)).toMatchObject([{ annotation_level: "notice", title: "count", message: "12 tests" }]);
   });
 
+  it("lets a hosted step do real work: annotate, upload, and fail by throwing", async () => {
+    script({
+      jobs: [
+        {
+          name: "build",
+          steps: [
+            {
+              name: "Pack",
+              perform: (job) => {
+                job.annotate({ message: `run ${job.runId}` });
+                job.upload({ name: "made", files: { "x.txt": "x\n" } });
+                return Promise.resolve("success");
+              },
+            },
+            { name: "Break", perform: () => Promise.reject(new Error("broken")) },
+          ],
+        },
+      ],
+    });
+    const id = await dispatched();
+    const done = await bench.hook("workflow_job", "completed", ofJob("build"));
+    const steps = listOf(done.payload["workflow_job"], "steps").map((step) => [step["name"], step["conclusion"]]);
+    expect(steps.slice(1, 3)).toEqual([
+      ["Pack", "success"],
+      ["Break", "failure"],
+    ]);
+    const notes = await bench.call("GET", `${String(at(done.payload, "workflow_job", "check_run_url"))}/annotations`);
+    expect(listOf(notes.body).map((note) => note["message"])).toEqual([`run ${id}`]);
+    const artifacts = await bench.call("GET", `${base}/runs/${id}/artifacts`);
+    expect(listOf(artifacts.body, "artifacts").map((one) => one["name"])).toEqual(["made"]);
+  });
+
   it("skips what needs a failed job, and concludes failure", async () => {
     script({
       jobs: [

@@ -54,6 +54,8 @@ function start(jit: string, env: Record<string, string> = {}): { ended: Promise<
       ...env,
     } as unknown as NodeJS.ProcessEnv,
     stdio: ["ignore", "pipe", "pipe"],
+    // A session of its own, as a container's first process has.
+    detached: true,
   });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (output += chunk.toString()));
@@ -191,16 +193,26 @@ describe("the stand-in runner", () => {
     expect(child === 0 || !alive(child)).toBe(true);
   });
 
-  it("rides out an outage in the middle of its job", async () => {
-    steps([{ name: "Wait", run: 'until [ -e "$HOME/go" ]; do sleep 0.05; done' }]);
+  it("rides out lost and failing answers in the middle of its job and at its end", async () => {
+    steps([{ name: "Work", run: "true" }]);
     bench.repo.dispatchWorkflow(execute, "ada");
+    bench.github.faults.next({ path: /_runner\/session/ }, { status: 502 });
+    bench.github.faults.next({ path: /_runner\/steps/ }, "drop", 2);
+    bench.github.faults.next({ path: /_runner\/complete/ }, { status: 503 }, 2);
     const runner = start(await blob());
-    await bench.hook("workflow_job", "in_progress");
-    bench.github.faults.down("drop");
-    writeFileSync(join(folder, "go"), "");
-    bench.github.faults.down(false);
     const done = await bench.hook("workflow_job", "completed");
     expect([(await runner.ended).code, at(done.payload, "workflow_job", "conclusion")]).toEqual([0, "success"]);
+  });
+
+  it("keeps its commands in the session it was started in, so that the end of the machine is the end of them", async () => {
+    steps([{ name: "Look", run: "cut -d' ' -f5,6 /proc/self/stat > $HOME/ids" }]);
+    bench.repo.dispatchWorkflow(execute, "ada");
+    const runner = start(await blob());
+    await bench.hook("workflow_job", "completed");
+    await runner.ended;
+    const [group, session] = readFileSync(join(folder, "ids"), "utf8").trim().split(" ").map(Number);
+    expect(session).toBe(runner.pid);
+    expect(group).not.toBe(runner.pid);
   });
 
   it("says what is wrong and ends with 1 when it cannot become a runner", async () => {
