@@ -40,7 +40,11 @@ async function main(): Promise<number> {
     const at = ((Date.now() - started) / 1000).toFixed(1).padStart(5);
     for (const line of text.split("\n")) process.stdout.write(`${text.includes("\n") ? "" : `${at}s  `}${line}\n`);
   };
-  const world = await startWorld({ port, progress: say, ...(values.logs ? { onLog: (line: string) => say(line) } : {}) });
+  const world = await startWorld({
+    port,
+    progress: say,
+    ...(values.logs ? { onLog: (line: string) => say(line) } : {}),
+  });
   let closed: Promise<void> | null = null;
   const close = (): Promise<void> => (closed ??= world.close());
   let interrupted = false;

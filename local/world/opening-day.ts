@@ -99,49 +99,47 @@ export interface DayRow {
   readonly cost: string;
 }
 
-const viewSchema = z.object({
-  repositories: z.array(
+const gateSchema = z.object({
+  recent: z.array(
     z.object({
-      recent: z.array(
-        z.object({
-          id: z.string(),
-          prNumber: z.number().nullable(),
-          headSha: z.string(),
-          generation: z.number(),
-          state: z.string(),
-          step: z.string().nullable(),
-          headline: z.string(),
-          verdict: z.string().nullable(),
-          reason: z.string().nullable(),
-          detail: z.string().nullable(),
-          published: z.boolean(),
-          gpu: z.string().nullable(),
-          pricePerHour: z.number().nullable(),
-          paidMs: z.number(),
-          costMicros: z.number(),
-          pods: z.number(),
-          concludedAt: z.number().nullable(),
-        }),
-      ),
-      queue: z.array(z.object({ id: z.string() })),
-      lock: z.object({ holder: z.string().nullable() }),
-      ledger: z.array(
-        z.object({
-          pod_id: z.string(),
-          attempt_id: z.string(),
-          paid_from: z.number(),
-          closed_at: z.number().nullable(),
-          proven_at: z.number().nullable(),
-          estimate_micros: z.number().nullable(),
-          price_per_hour: z.number().nullable(),
-          outcome: z.string().nullable(),
-        }),
-      ),
+      id: z.string(),
+      prNumber: z.number().nullable(),
+      headSha: z.string(),
+      generation: z.number(),
+      state: z.string(),
+      step: z.string().nullable(),
+      headline: z.string(),
+      verdict: z.string().nullable(),
+      reason: z.string().nullable(),
+      detail: z.string().nullable(),
+      published: z.boolean(),
+      gpu: z.string().nullable(),
+      pricePerHour: z.number().nullable(),
+      paidMs: z.number(),
+      costMicros: z.number(),
+      pods: z.number(),
+      concludedAt: z.number().nullable(),
+    }),
+  ),
+  queue: z.array(z.object({ id: z.string() })),
+  lock: z.object({ holder: z.string().nullable() }),
+  ledger: z.array(
+    z.object({
+      pod_id: z.string(),
+      attempt_id: z.string(),
+      paid_from: z.number(),
+      closed_at: z.number().nullable(),
+      proven_at: z.number().nullable(),
+      estimate_micros: z.number().nullable(),
+      price_per_hour: z.number().nullable(),
+      outcome: z.string().nullable(),
     }),
   ),
 });
 
-type View = z.infer<typeof viewSchema>["repositories"][number];
+const viewSchema = z.object({ repositories: z.array(z.object({ view: gateSchema.nullable() })) });
+
+type View = z.infer<typeof gateSchema>;
 type RequestRow = View["recent"][number];
 
 const POLL_MS = 200;
@@ -171,7 +169,10 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
   repository.addCollaborator("theo", "maintain");
   github.setWorkflowScript(CI, ciScript);
   github.setWorkflowScript(PREPARE, prepareScript);
-  github.setWorkflowScript(EXECUTE, executeScript((sha) => repository.filesAt(sha)));
+  github.setWorkflowScript(
+    EXECUTE,
+    executeScript((sha) => repository.filesAt(sha)),
+  );
 
   // Somebody else's pod and another deployment's pod share the account all day.
   const foreign = runpod.rentForeignPod({ name: "somebody-elses-notebook" });
@@ -191,7 +192,12 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
   const watch = new Progress(world, heads, say);
   const open = (key: string, author: string, files: Record<string, string>, fork?: boolean) => {
     const act = ACTS.find((row) => row.key === key);
-    const pull = repository.openPullRequest({ author, files, title: act?.what ?? key, ...(fork ? { fork: true } : {}) });
+    const pull = repository.openPullRequest({
+      author,
+      files,
+      title: act?.what ?? key,
+      ...(fork ? { fork: true } : {}),
+    });
     heads.set(key, { pull: pull.number, sha: pull.headSha });
     say(`#${pull.number} opened by ${author}: ${act?.what ?? key}`);
     return pull;
@@ -205,12 +211,20 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
   runpod.faults.next({ method: "POST", route: "/v2/pods", gpuId: "NVIDIA RTX A4000" }, { kind: "capacity" });
   runpod.faults.next({ method: "POST", route: "/v2/pods", gpuId: "NVIDIA RTX A5000" }, { kind: "capacity" });
   open("code", "mira", code("matmul"));
-  await watch.until("code", (row) => row.state === "provisioning" || row.state === "executing" || row.state === "concluded", left());
+  await watch.until(
+    "code",
+    (row) => row.state === "provisioning" || row.state === "executing" || row.state === "concluded",
+    left(),
+  );
   open("second", "theo", code("conv"));
   await watch.until("second", (row) => row.state === "queued" || past(row), left());
   open("third", "mira", code("norm"));
   open("fork", "stranger", code("miner"), true);
-  await watch.until("code", (row) => row.state === "executing" || row.state === "cleaning" || row.state === "concluded", left());
+  await watch.until(
+    "code",
+    (row) => row.state === "executing" || row.state === "cleaning" || row.state === "concluded",
+    left(),
+  );
   if (options.crashWorker) {
     say("the Worker's process is killed with SIGKILL while a pod is paid for");
     await world.worker.crash();
@@ -222,7 +236,10 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
   await watch.until("moving", (row) => row.state === "executing" && row.headline.includes("running"), left());
   const moving = heads.get("moving");
   if (moving !== undefined) {
-    const sha = repository.push(moving.pull, { author: "theo", files: { [SLOW_TESTS]: null, "src/fft.rs": "pub fn fft(n: u32) {}\n" } });
+    const sha = repository.push(moving.pull, {
+      author: "theo",
+      files: { [SLOW_TESTS]: null, "src/fft.rs": "pub fn fft(n: u32) {}\n" },
+    });
     heads.set("moved", { pull: moving.pull, sha });
     say(`#${moving.pull} pushed by theo in mid-run`);
   }
@@ -270,7 +287,13 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
     else problems.push(...judgeBill(line, bill));
   }
   const order = ["code", "second", "third"].map((key) => watch.row(view, key)?.concludedAt ?? 0);
-  if (!isDeepStrictEqual(order, order.toSorted((a, b) => a - b))) problems.push("the queue was not served in order");
+  if (
+    !isDeepStrictEqual(
+      order,
+      order.toSorted((a, b) => a - b),
+    )
+  )
+    problems.push("the queue was not served in order");
   const buyers = runpod.requests().filter((entry) => entry.create !== null).length;
   say(`RunPod was asked to create ${buyers} times; ${runpod.pods().length - 3} pods were ours`);
 
@@ -291,9 +314,12 @@ function judgeAct(act: Act, row: RequestRow | undefined, world: World, sha: stri
   if (row === undefined) return [`${act.what}: no request was opened`];
   const problems: string[] = [];
   if (row.verdict !== act.verdict) {
-    problems.push(`${act.what}: ${act.verdict} expected, ${row.verdict ?? row.state} seen (${row.reason ?? ""}: ${row.detail ?? ""})`);
+    problems.push(
+      `${act.what}: ${act.verdict} expected, ${row.verdict ?? row.state} seen (${row.reason ?? ""}: ${row.detail ?? ""})`,
+    );
   }
-  if (act.pods !== null && row.pods !== act.pods) problems.push(`${act.what}: ${act.pods} pods expected, ${row.pods} bought`);
+  if (act.pods !== null && row.pods !== act.pods)
+    problems.push(`${act.what}: ${act.pods} pods expected, ${row.pods} bought`);
   const published = world.github.repository(`${OWNER}/${NAME}`).checkRuns(sha ?? "");
   const ours = published.filter((run) => run.name === "CI GPU gate");
   if (ours.length !== 1) problems.push(`${act.what}: ${ours.length} check runs named CI GPU gate on its head`);
@@ -310,7 +336,9 @@ function judgeBill(
   const allowedMs = 2_000 + REQUEST_MS;
   const drift = Math.abs(line.estimate_micros - bill.microDollars);
   const allowed = (bill.ratePerHour * 1_000_000 * allowedMs) / 3_600_000;
-  return drift <= allowed ? [] : [`pod ${line.pod_id}: estimate ${line.estimate_micros}, billed ${bill.microDollars} micro-dollars`];
+  return drift <= allowed
+    ? []
+    : [`pod ${line.pod_id}: estimate ${line.estimate_micros}, billed ${bill.microDollars} micro-dollars`];
 }
 
 /** The longest a single request takes in the local world. */
@@ -356,7 +384,11 @@ export function dayTable(rows: readonly DayRow[]): string {
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => (row[column] ?? "").length)));
-  const line = (cells: readonly string[]) => cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ").trimEnd();
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join("  ")
+      .trimEnd();
   return [line(head), line(widths.map((width) => "-".repeat(width))), ...rows.map(line)].join("\n");
 }
 
@@ -378,8 +410,8 @@ class Progress {
       const answer = await fetch(`${this.#world.worker.url}/api/status`).catch(() => null);
       if (answer?.ok) {
         const parsed = viewSchema.parse(await answer.json());
-        const view = parsed.repositories[0];
-        if (view !== undefined) {
+        const view = parsed.repositories[0]?.view ?? null;
+        if (view !== null) {
           this.#tell(view);
           return view;
         }
@@ -390,15 +422,13 @@ class Progress {
 
   row(view: View, key: string): RequestRow | undefined {
     const head = this.#heads.get(key);
-    return view.recent
-      .filter((row) => row.headSha === head?.sha)
-      .toSorted((a, b) => b.generation - a.generation)[0];
+    return view.recent.filter((row) => row.headSha === head?.sha).toSorted((a, b) => b.generation - a.generation)[0];
   }
 
   async until(key: string, ready: (row: RequestRow) => boolean, limitMs: number): Promise<void> {
     await this.#wait(`${key} to move on`, limitMs, (view) => {
       const row = this.row(view, key);
-      return row !== undefined && (ready(row) || row.state === "concluded" && row.published);
+      return row !== undefined && (ready(row) || (row.state === "concluded" && row.published));
     });
   }
 

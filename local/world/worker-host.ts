@@ -23,7 +23,11 @@ const jobSchema = z.object({
 type Job = z.infer<typeof jobSchema>;
 
 const CLASSES = ["RepositoryGate", "RunPodAccount", "FleetBoard"] as const;
-const BINDINGS = { REPOSITORY_GATE: "RepositoryGate", RUNPOD_ACCOUNT: "RunPodAccount", FLEET_BOARD: "FleetBoard" } as const;
+const BINDINGS = {
+  REPOSITORY_GATE: "RepositoryGate",
+  RUNPOD_ACCOUNT: "RunPodAccount",
+  FLEET_BOARD: "FleetBoard",
+} as const;
 
 function start(job: Job): Miniflare {
   const name = "gpu-gate";

@@ -42,7 +42,13 @@ export interface WorldOptions {
 export async function buildBundle(): Promise<string> {
   const outdir = join(ROOT, "dist");
   const wrangler = join(ROOT, "node_modules", "wrangler", "bin", "wrangler.js");
-  const env = { ...process.env, WRANGLER_SEND_METRICS: "false", WRANGLER_SEND_ERROR_REPORTS: "false", WRANGLER_HIDE_BANNER: "true", CI: "1" };
+  const env = {
+    ...process.env,
+    WRANGLER_SEND_METRICS: "false",
+    WRANGLER_SEND_ERROR_REPORTS: "false",
+    WRANGLER_HIDE_BANNER: "true",
+    CI: "1",
+  };
   await promisify(execFile)(process.execPath, [wrangler, "deploy", "--dry-run", "--outdir", outdir, "--minify"], {
     cwd: ROOT,
     env,

@@ -1,0 +1,45 @@
+/**
+ * `npm run bench [-- name ...]`: runs the benchmarks and prints their rows as a table and as JSON. Names select modules of
+ * this folder; without any all run. Nothing is asserted: targets stand in the notes.
+ */
+import process from "node:process";
+import type { BenchRow } from "./row.ts";
+
+interface Bench {
+  readonly run: () => Promise<readonly BenchRow[]>;
+}
+
+const MODULES: Readonly<Record<string, () => Promise<Bench>>> = {
+  webhooks: () => import("./webhooks.ts"),
+  bundle: () => import("./bundle.ts"),
+  "first-check": () => import("./first-check.ts"),
+  lock: () => import("./lock.ts"),
+  policy: () => import("./policy.ts"),
+  probe: () => import("./probe.ts"),
+  archive: () => import("./archive.ts"),
+};
+
+const asked = process.argv.slice(2);
+const unknown = asked.find((name) => !(name in MODULES));
+if (unknown !== undefined) {
+  process.stderr.write(
+    `npm run bench: there is no benchmark '${unknown}'. Known: ${Object.keys(MODULES).join(", ")}.\n`,
+  );
+  process.exit(2);
+}
+const results: Record<string, readonly BenchRow[]> = {};
+for (const [name, load] of Object.entries(MODULES)) {
+  if (asked.length > 0 && !asked.includes(name)) continue;
+  process.stderr.write(`measuring ${name} ...\n`);
+  results[name] = await (await load()).run();
+}
+const rows = Object.entries(results).flatMap(([module, list]) => list.map((row) => ({ module, ...row })));
+const width = Math.max(...rows.map((row) => row.name.length));
+for (const row of rows) {
+  const value = `${Number(row.value.toFixed(3))} ${row.unit}`;
+  process.stdout.write(
+    `${row.module.padEnd(12)} ${row.name.padEnd(width)}  ${value.padStart(18)}  ${row.note ?? ""}\n`,
+  );
+}
+process.stdout.write(`${JSON.stringify(results)}\n`);
+process.exit();
