@@ -8,10 +8,11 @@ import { systemClock, systemRandom, type Millis } from "../shared/ports.ts";
 import type { Delivery } from "../shared/lifecycle/signal.ts";
 import type { Verdict } from "../shared/lifecycle/verdict.ts";
 import { Gate, type Accepted, type GateTick, type PodWord } from "./gate/gate.ts";
+import { rentedRunnerIds, type Dispatched, type DispatchedAnswer, type TokenUse } from "./gate/dispatched.ts";
 import type { AccountAnswer, AccountPort } from "./gate/ports.ts";
 import { CallRate, POD_CALLS } from "./gate/rate.ts";
 import { podStanding, type PodQuestion, type PodStanding } from "./gate/standing.ts";
-import { gateView, type GateView } from "./gate/view.ts";
+import { gateView, type GateView, type RequestView } from "./gate/view.ts";
 import { durableAlarm, durableSql, githubClientFor, imageResolverFor, logLine, runpodClientFor } from "./platform.ts";
 import { ACCOUNT_NAME } from "./runpod-account.ts";
 import { readSettings } from "./settings.ts";
@@ -61,6 +62,23 @@ export class RepositoryGate extends DurableObject<Env> {
   /** Removes a pod nobody owns. False: this gate does not, and the asker has to. */
   adoptStray(podId: string, why: string, createdAt: Millis | null): boolean {
     return this.#gate.adoptStray(podId, why, createdAt);
+  }
+
+  /** A recovery or validation asked for by a maintainer's run that the Worker has verified. */
+  openDispatched(what: Dispatched): DispatchedAnswer {
+    return this.#gate.openDispatched(what);
+  }
+
+  useToken(jti: string, expiresAt: Millis): TokenUse {
+    return this.#gate.useToken(jti, expiresAt);
+  }
+
+  dispatchedRequest(runId: string, requestId: string): RequestView | null {
+    return this.#gate.dispatchedRequest(runId, requestId);
+  }
+
+  rentedRunnerIds(): readonly string[] {
+    return rentedRunnerIds(this.#gate.store);
   }
 
   stop(requestId: string, word: Verdict): boolean {

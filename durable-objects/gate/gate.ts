@@ -16,6 +16,8 @@ import { audit, type Step, type Surroundings } from "../../shared/lifecycle/step
 import { onRepeat } from "../../shared/lifecycle/tasks.ts";
 import { randomHex, type Millis } from "../../shared/ports.ts";
 import type { Verdict } from "../../shared/lifecycle/verdict.ts";
+import { dispatchedRequest, openDispatched, useToken } from "./dispatched.ts";
+import type { Dispatched, DispatchedAnswer, TokenUse } from "./dispatched.ts";
 import { lostOutcome, perform, sha256Hex } from "./perform.ts";
 import type { GatePorts } from "./ports.ts";
 import { publishCheck, wantsPublishing } from "./publish.ts";
@@ -24,6 +26,7 @@ import { migrate } from "./schema.ts";
 import { Secrets } from "./secrets.ts";
 import { Store, type StoredTask } from "./store.ts";
 import { beginStray, strayDone } from "./strays.ts";
+import { requestView, type RequestView } from "./view.ts";
 
 export type Accepted = { readonly kind: "accepted" | "duplicate" | "read-only"; readonly actions: readonly string[] };
 
@@ -111,6 +114,33 @@ export class Gate {
     return id;
   }
 
+  /** A recovery or validation that a maintainer's run asks for; the Worker has verified who asks. */
+  openDispatched(what: Dispatched): DispatchedAnswer {
+    if (this.#readOnly) return { kind: "read-only" };
+    const now = this.#ports.clock.now();
+    const answer = this.#ports.sql.transaction(() =>
+      openDispatched(what, this.#ports.sql, this.store, now, {
+        open: (request) => this.#open(request, now),
+        stop: (requestId, word) => void this.#stop(requestId, word),
+        audit: (requestId, note) => this.#audit(requestId, note),
+      }),
+    );
+    this.#arm();
+    return answer;
+  }
+
+  /** Spends the id of a hosted job's token: each is good for one call. */
+  useToken(jti: string, expiresAt: Millis): TokenUse {
+    return this.#readOnly ? "read-only" : useToken(this.#ports.sql, jti, expiresAt, this.#ports.clock.now());
+  }
+
+  /** What became of the request that this run asked for; null when the run did not ask for it. */
+  dispatchedRequest(runId: string, requestId: string): RequestView | null {
+    if (this.#readOnly || dispatchedRequest(this.#ports.sql, runId) !== requestId) return null;
+    const request = this.store.request(requestId);
+    return request === null ? null : requestView(request, this.store);
+  }
+
   hint(requestId: string): void {
     this.#ports.sql.transaction(() => this.#apply(requestId, { kind: "hint" }));
     this.#arm();
@@ -118,12 +148,7 @@ export class Gate {
 
   /** A person's word to end a request. False: there is none, or it has ended. */
   stop(requestId: string, word: Verdict): boolean {
-    const stopped = this.#ports.sql.transaction(() => {
-      const task = this.store.taskOf("main", requestId);
-      const inFlight = task !== null && task.startedAt !== null;
-      const step = this.#apply(requestId, { kind: "stop", verdict: word, inFlight });
-      return step !== null && step.ignored === null;
-    });
+    const stopped = this.#ports.sql.transaction(() => this.#stop(requestId, word));
     this.#arm();
     return stopped;
   }
@@ -293,6 +318,13 @@ export class Gate {
       }
     });
     this.#arm();
+  }
+
+  #stop(requestId: string, word: Verdict): boolean {
+    const task = this.store.taskOf("main", requestId);
+    const inFlight = task !== null && task.startedAt !== null;
+    const step = this.#apply(requestId, { kind: "stop", verdict: word, inFlight });
+    return step !== null && step.ignored === null;
   }
 
   /** Applies an event inside a transaction of the caller's. Null: there is no such request. */

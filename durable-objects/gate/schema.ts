@@ -57,15 +57,24 @@ const MIGRATIONS: readonly (readonly string[])[] = [
       seq INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, request_id TEXT, act TEXT NOT NULL, reason TEXT,
       facts TEXT NOT NULL, hash TEXT)`,
     `CREATE INDEX audit_request ON audit (request_id, seq)`,
+    // Identity tokens of hosted jobs are good for one call: their ids, until the tokens are too old anyway.
+    `CREATE TABLE tokens (jti TEXT PRIMARY KEY, expires_at INTEGER NOT NULL)`,
+    // Which request a maintainer's dispatched run asked for: the same run asking again gets the same one.
+    `CREATE TABLE dispatches (run_id TEXT PRIMARY KEY, request_id TEXT NOT NULL, at INTEGER NOT NULL)`,
     `CREATE TABLE configs (hash TEXT PRIMARY KEY, config TEXT NOT NULL)`,
     `CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL)`,
   ],
 ];
 
 /** Brings the database to this code's version. Returns true when a newer version was found and nothing may be decided. */
-export function migrate(sql: Sql, migrations: readonly (readonly string[])[] = MIGRATIONS): { readonly readOnly: boolean } {
+export function migrate(
+  sql: Sql,
+  migrations: readonly (readonly string[])[] = MIGRATIONS,
+): { readonly readOnly: boolean } {
   return sql.transaction(() => {
-    sql.exec(`CREATE TABLE IF NOT EXISTS schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL)`);
+    sql.exec(
+      `CREATE TABLE IF NOT EXISTS schema_version (id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL)`,
+    );
     const found = sql.exec<{ version: number }>(`SELECT version FROM schema_version WHERE id = 1`)[0]?.version ?? 0;
     if (found > migrations.length) return { readOnly: true };
     for (const [index, statements] of migrations.entries()) {

@@ -74,7 +74,8 @@ export function gateView(store: Store, now: Millis): GateView {
   };
 }
 
-function requestView(request: GateRequest, store: Store): RequestView {
+/** One request as a person may see it. */
+export function requestView(request: GateRequest, store: Store): RequestView {
   const state = request.state;
   const view = checkView(request, {
     place: store.placeInQueue(request.id),
