@@ -6,6 +6,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
+import { podName } from "../../shared/runpod/tags.ts";
 import { ciScript, executeScript, prepareScript, BROKEN_TESTS, CI, EXECUTE, PREPARE, SLOW_TESTS } from "./workflows.ts";
 import { DEPLOYMENT, REPOSITORY_ID, type World } from "./world.ts";
 
@@ -177,7 +178,7 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
   // Somebody else's pod and another deployment's pod share the account all day.
   const foreign = runpod.rentForeignPod({ name: "somebody-elses-notebook" });
   const otherDeployment = runpod.rentForeignPod({
-    name: "gpu-gate-staging-r1-1",
+    name: podName({ deployment: "staging", repositoryId: REPOSITORY_ID, attemptId: "r1-1" }),
     env: {
       GPU_GATE_DEPLOYMENT: "staging",
       GPU_GATE_REPOSITORY_ID: REPOSITORY_ID,
@@ -256,7 +257,7 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
 
   say("an orphan appears: a pod of ours whose run nobody knows any more");
   const orphan = runpod.rentForeignPod({
-    name: `gpu-gate-${DEPLOYMENT}-r999-1`,
+    name: podName({ deployment: DEPLOYMENT, repositoryId: REPOSITORY_ID, attemptId: "r999-1" }),
     env: {
       GPU_GATE_DEPLOYMENT: DEPLOYMENT,
       GPU_GATE_REPOSITORY_ID: REPOSITORY_ID,

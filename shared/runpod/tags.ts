@@ -78,21 +78,37 @@ export function tagsFromEnv(env: unknown, names: TagNames = GPU_GATE_TAGS): Read
 /** Every pod name of ours starts so; the rest is the deployment and the attempt. */
 export const POD_NAME_PREFIX = "gpu-gate-";
 
-/** RunPod v1 took 191 characters; v2 states no limit. */
-const MAX_POD_NAME_LENGTH = 191;
+/** The runner carries the pod's name, and GitHub takes 64 characters for a runner's; RunPod v1 took 191, v2 states no limit. */
+export const MAX_POD_NAME_LENGTH = 64;
 
 /**
  * The pod's name: one per attempt, never used twice, so that an ambiguous create can be looked up by it (RunPod has no
- * idempotency key and its names are not unique). Characters outside `[A-Za-z0-9._-]` become `-`.
+ * idempotency key and its names are not unique). Repositories of one deployment share an account and number their requests
+ * alike, so the repository is part of it. Characters outside `[A-Za-z0-9._-]` become `-`.
+ *
+ * What does not fit is cut in the middle and made up for by a hash of all of it: two names are never alike by being cut.
  */
-export function podName(identity: Pick<OwnershipIdentity, "deployment" | "attemptId">): string {
+export function podName(identity: Pick<OwnershipIdentity, "deployment" | "repositoryId" | "attemptId">): string {
+  const { deployment, repositoryId, attemptId } = identity;
   const plain = (text: string): string => text.replaceAll(/[^A-Za-z0-9._-]/g, "-");
-  const attempt = plain(identity.attemptId);
-  const room = MAX_POD_NAME_LENGTH - POD_NAME_PREFIX.length - attempt.length - 1;
-  return `${POD_NAME_PREFIX}${plain(identity.deployment).slice(0, Math.max(0, room))}-${attempt}`.slice(
-    0,
-    MAX_POD_NAME_LENGTH,
-  );
+  const whole = `${POD_NAME_PREFIX}${plain(deployment)}-${plain(repositoryId)}-${plain(attemptId)}`;
+  if (whole.length <= MAX_POD_NAME_LENGTH) return whole;
+  const mark = `-${hash(JSON.stringify([deployment, repositoryId, attemptId]))}-`;
+  const end = plain(attemptId).slice(-MAX_ATTEMPT_LENGTH);
+  return whole.slice(0, MAX_POD_NAME_LENGTH - mark.length - end.length) + mark + end;
+}
+
+/** Longest attempt id that is kept whole; ours are `r` and a counter, `-` and a number below a hundred. */
+const MAX_ATTEMPT_LENGTH = 24;
+
+/** FNV-1a over UTF-16, two rounds of 32 bits: tells names apart, keeps no secret. */
+function hash(text: string): string {
+  const round = (seed: number): string => {
+    let value = seed;
+    for (let index = 0; index < text.length; index += 1) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193);
+    return (value >>> 0).toString(16).padStart(8, "0");
+  };
+  return round(0x811c9dc5) + round(0x9747b28c);
 }
 
 export type Ownership =

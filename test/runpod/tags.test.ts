@@ -104,15 +104,39 @@ describe("whose pod is it", () => {
 });
 
 describe("pod names", () => {
-  test("two attempts never share one, however long the deployment's name", () => {
-    const long = "d".repeat(300);
-    const one = podName({ deployment: long, attemptId: "attempt-1" });
-    const two = podName({ deployment: long, attemptId: "attempt-2" });
-    expect(one).not.toBe(two);
-    expect(Math.max(one.length, two.length)).toBeLessThanOrEqual(191);
+  const name = (more: Partial<typeof OWNER>) => podName({ ...OWNER, ...more });
+
+  test("name the deployment, the repository and the attempt", () => {
+    expect(name({ repositoryId: "101", attemptId: "r7-2" })).toBe("gpu-gate-acme-101-r7-2");
   });
 
-  test("holds only characters every interface takes", () => {
-    expect(podName({ deployment: "ä/b c", attemptId: "1:2" })).toMatch(/^[A-Za-z0-9._-]+$/);
+  test("two repositories of one deployment number their requests alike and never share a name", () => {
+    expect(name({ repositoryId: "101" })).not.toBe(name({ repositoryId: "102" }));
+  });
+
+  test("fit a GitHub runner's 64 characters at every length, and stay apart however much is cut", () => {
+    const deployments = ["d".repeat(40), `${"d".repeat(39)}e`, "x", "d".repeat(300)];
+    const repositories = ["1", "9007199254740993", "9007199254740994"];
+    const attempts = ["r1-1", "r9007199254740991-40", "r9007199254740991-39"];
+    const names = deployments.flatMap((deployment) =>
+      repositories.flatMap((repositoryId) => attempts.map((attemptId) => podName({ deployment, repositoryId, attemptId }))),
+    );
+    expect(new Set(names).size).toBe(names.length);
+    for (const one of names) expect(one).toMatch(/^gpu-gate-[A-Za-z0-9._-]{1,55}$/);
+  });
+
+  test("any two different attempts have different, legal names", () => {
+    const text = fc.string({ minLength: 1, maxLength: 80 });
+    const identity = fc.record({ deployment: text, repositoryId: text, attemptId: fc.stringMatching(/^r\d{1,15}-\d{1,3}$/) });
+    fc.assert(
+      fc.property(identity, identity, (one, two) => {
+        expect(podName(one)).toMatch(/^[A-Za-z0-9._-]{1,64}$/);
+        if (one.attemptId !== two.attemptId) expect(podName({ ...one, attemptId: two.attemptId })).not.toBe(podName(one));
+      }),
+    );
+  });
+
+  test("hold only characters every interface takes", () => {
+    expect(podName({ deployment: "ä/b c", repositoryId: "1", attemptId: "1:2" })).toMatch(/^[A-Za-z0-9._-]+$/);
   });
 });

@@ -102,7 +102,7 @@ function beginAttempt(
   const attempt: Attempt = {
     id,
     number,
-    podName: podName({ deployment: around.deployment, attemptId: id }),
+    podName: podName({ deployment: around.deployment, repositoryId: around.repositoryId, attemptId: id }),
     label: `gpu-gate-${around.nonce}`,
     reservedMicros: Math.ceil((plan.ceilingPrice * 1_000_000 * reservedMs) / 3_600_000),
     runner: null,
