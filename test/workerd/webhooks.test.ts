@@ -1,8 +1,8 @@
 /** `POST /github/webhooks` in the runtime: every answer, exact bytes, and acceptance as one transaction. */
-import { reset } from "cloudflare:test";
+import { evictDurableObject, reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { deliver, gatesTouched, HEAD, inGate, pullRequest, sign } from "./worker.ts";
+import { deliver, gatesTouched, gateStub, HEAD, inGate, pullRequest, sign, utf8 } from "./worker.ts";
 
 const STAR = JSON.stringify({ action: "created", repository: { id: 101 } });
 const LIMIT = 25 * 1024 * 1024;
@@ -38,7 +38,7 @@ describe("what is refused, in this order", () => {
   });
 
   it("no content type at all is 415", async () => {
-    const body = new TextEncoder().encode(STAR);
+    const body = utf8(STAR);
     expect(await said(await deliver(body, { headers: { "content-type": null } }))).toContain("415 The content type");
   });
 
@@ -72,7 +72,7 @@ describe("what is refused, in this order", () => {
 
   it("exactly 25 MB, signed, is read", async () => {
     const body = new Uint8Array(LIMIT).fill(0x20);
-    body.set(new TextEncoder().encode(STAR));
+    body.set(utf8(STAR));
     expect((await deliver(body, { event: "star" })).status).toBe(202);
   });
 
@@ -144,7 +144,7 @@ describe("the signature is over the bytes", () => {
     ["a NUL", '{"action":"created","title":"\u0000"}'],
     ["trailing white space", `${title("x")}\n  `],
   ])("%s verifies, and one flipped bit does not", async (_what, text) => {
-    const bytes = new TextEncoder().encode(text);
+    const bytes = utf8(text);
     const signature = await sign(bytes);
     expect((await deliver(bytes, { event: "star" })).status).toBe(202);
     const flipped = bytes.slice();
@@ -154,7 +154,7 @@ describe("the signature is over the bytes", () => {
   });
 
   it("a byte order mark is part of what is signed", async () => {
-    const body = new TextEncoder().encode(`\u{feff}${STAR}`);
+    const body = utf8(`\u{feff}${STAR}`);
     expect(body[0]).toBe(0xef);
     expect((await deliver(body, { event: "star" })).status).toBe(202);
     const withoutMark = await sign(STAR);
@@ -163,8 +163,8 @@ describe("the signature is over the bytes", () => {
   });
 
   it("an invalid byte is never replaced: signed it is 400, with the replacement's signature it is 401", async () => {
-    const before = new TextEncoder().encode('{"action":"created","title":"');
-    const after = new TextEncoder().encode('"}');
+    const before = utf8('{"action":"created","title":"');
+    const after = utf8('"}');
     const body = new Uint8Array([...before, 0xff, ...after]);
     expect(await said(await deliver(body, { event: "star" }))).toBe("400 The body is not UTF-8 text.");
     const replaced = await sign(new TextDecoder().decode(body));
@@ -197,7 +197,7 @@ describe("what is ignored, visibly", () => {
 
   async function ignoredCount(what: string): Promise<number> {
     const health = await exports.default.fetch(new Request("https://gate.test/healthz"));
-    const { tallies } = (await health.json()) as { tallies: Record<string, number> };
+    const { tallies } = await health.json<{ tallies: Record<string, number> }>();
     return tallies[`webhooks.ignored.${what}`] ?? 0;
   }
 });
@@ -241,8 +241,6 @@ describe("what is accepted", () => {
 
   it("a gate with a newer database takes nothing and is asked again later", async () => {
     await inGate("UPDATE schema_version SET version = 999");
-    const { evictDurableObject } = await import("cloudflare:test");
-    const { gateStub } = await import("./worker.ts");
     await evictDurableObject(gateStub());
     expect(await said(await deliver(JSON.stringify(pullRequest())))).toContain(
       "503 The repository's gate is read-only",

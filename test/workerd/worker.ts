@@ -5,10 +5,14 @@ import { env, exports } from "cloudflare:workers";
 export const SECRET = "test-webhook-secret";
 export const HEAD = "a".repeat(40);
 
+export function utf8(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(new TextEncoder().encode(text));
+}
+
 export async function sign(body: string | Uint8Array<ArrayBuffer>, secret = SECRET): Promise<string> {
   const algorithm = { name: "HMAC", hash: "SHA-256" };
   const key = await crypto.subtle.importKey("raw", new TextEncoder().encode(secret), algorithm, false, ["sign"]);
-  const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
+  const bytes = typeof body === "string" ? utf8(body) : body;
   const digest = new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes));
   return `sha256=${Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
