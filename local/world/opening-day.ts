@@ -247,13 +247,19 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
   open("broken", "mira", { ...code("sum"), [BROKEN_TESTS]: "yes\n" });
   await watch.until("broken", (row) => row.state === "executing" || row.state === "concluded", left());
 
-  // The next create is done and answered 500: the pod exists and is billed.
-  const ambiguous = { method: "POST", route: "/v2/pods" } as const;
+  // The create of this one is done and answered 500: the pod exists and is billed.
   open("ambiguous", "mira", code("gather"));
+  await watch.until("ambiguous", (row) => row.state === "preparing" || past(row), left());
+  const waiting = watch.row(await watch.view(), "ambiguous");
+  runpod.faults.next(
+    { method: "POST", route: "/v2/pods", name: new RegExp(`-${waiting?.id ?? "?"}-`) },
+    { kind: "done-but", status: 500 },
+  );
   await watch.until("broken", (row) => row.state === "concluded", left());
-  await watch.until("moved", (row) => row.state === "concluded", left());
-  runpod.faults.next(ambiguous, { kind: "done-but", status: 500 });
   await watch.until("ambiguous", (row) => row.pods > 0 || row.state === "concluded", left());
+  if (!runpod.requests().some((entry) => entry.create !== null && entry.status === 500)) {
+    problems.push("no create was answered 500, so nothing was adopted");
+  }
 
   say("an orphan appears: a pod of ours whose run nobody knows any more");
   const orphan = runpod.rentForeignPod({

@@ -108,7 +108,8 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       IMAGE_REGISTRY_URL: runpod.registryUrl,
       PUBLIC_URL: url,
       STATUS_PAGE: "on",
-      DEPLOYMENT_LIMITS: "",
+      // The reaper's two looks at a suspicious pod are a cycle apart; here cron's cycle is shorter than a minute.
+      DEPLOYMENT_LIMITS: JSON.stringify({ reap_gap: 2 }),
     },
   });
   github.webhooks.configure({ url: `${url}/github/webhooks` });
