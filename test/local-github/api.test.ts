@@ -116,6 +116,7 @@ describe("rate limits", () => {
     const remaining = (reply: { headers: Headers }): number => Number(reply.headers.get("x-ratelimit-remaining"));
     expect(first.headers.get("x-ratelimit-limit")).toBe("5000");
     expect(remaining(second)).toBe(remaining(first) - 1);
+    expect(Number(second.headers.get("x-ratelimit-used"))).toBe(5000 - remaining(second));
     expect(Number(first.headers.get("x-ratelimit-reset"))).toBeGreaterThan(Date.now() / 1000);
   });
 
