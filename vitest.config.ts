@@ -15,9 +15,20 @@ export default defineConfig({
           name: "node",
           environment: "node",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/workerd/**", "test/long/**"],
+          exclude: ["test/workerd/**", "test/e2e/**", "test/long/**"],
           testTimeout: 60_000,
           hookTimeout: 60_000,
+        },
+      },
+      {
+        // Whole processes, one after the other, when nothing else of the suite competes for the machine.
+        test: {
+          name: "e2e",
+          environment: "node",
+          include: ["test/e2e/**/*.test.ts"],
+          testTimeout: 240_000,
+          fileParallelism: false,
+          sequence: { groupOrder: 2 },
         },
       },
       {
@@ -42,7 +53,12 @@ export default defineConfig({
             },
           }),
         ],
-        test: { name: "workerd", include: ["test/workerd/**/*.test.ts"], testTimeout: 60_000 },
+        test: {
+          name: "workerd",
+          include: ["test/workerd/**/*.test.ts"],
+          testTimeout: 60_000,
+          sequence: { groupOrder: 1 },
+        },
       },
     ],
   },
