@@ -13,7 +13,7 @@ import type { AccountAnswer, AccountPort } from "./gate/ports.ts";
 import { CallRate, POD_CALLS } from "./gate/rate.ts";
 import { podStanding, type PodQuestion, type PodStanding } from "./gate/standing.ts";
 import { gateView, type GateView, type RequestView } from "./gate/view.ts";
-import { durableAlarm, durableSql, githubClientFor, imageResolverFor, logLine, runpodClientFor } from "./platform.ts";
+import { durableAlarm, durableSql, githubClientFor, logLine, runpodClientFor } from "./platform.ts";
 import { ACCOUNT_NAME } from "./runpod-account.ts";
 import { readSettings } from "./settings.ts";
 
@@ -35,7 +35,8 @@ export class RepositoryGate extends DurableObject<Env> {
       account: accountPort(env, this.#repositoryId),
       runpod: runpodClientFor(settings.value),
       github: githubClientFor(settings.value),
-      resolveImage: imageResolverFor(settings.value),
+      resolveImage: (image, maxAgeMs) =>
+        flat(async () => env.RUNPOD_ACCOUNT.getByName(ACCOUNT_NAME).image(image, maxAgeMs)),
       publicUrl: settings.value.publicUrl,
       deployment: settings.value.deployment,
       appId: settings.value.appId,
@@ -114,6 +115,7 @@ function accountPort(env: Env, repositoryId: string): AccountPort {
   const account = () => env.RUNPOD_ACCOUNT.getByName(ACCOUNT_NAME);
   return {
     listPods: (notBefore) => flat(async () => account().listPods(notBefore)),
+    market: (maxAgeMs, gpuCount) => flat(async () => account().market(maxAgeMs, gpuCount)),
     reserve: (attemptId, micros) => told(async () => account().reserve(attemptId, repositoryId, micros)),
     commit: (attemptId, micros) => told(async () => nothing(await account().commit(attemptId, micros))),
     release: (attemptId) => told(async () => nothing(await account().release(attemptId))),

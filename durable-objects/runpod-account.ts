@@ -5,9 +5,11 @@ import { DurableObject } from "cloudflare:workers";
 import { systemClock, type Millis } from "../shared/ports.ts";
 import type { RepositoryRef } from "../shared/lifecycle/signal.ts";
 import { Account } from "./account/account.ts";
+import { Aged } from "./account/aged.ts";
+import type { Market } from "./account/market.ts";
 import { SweepMemory, type Observations, type SweepStart } from "./account/sweep-memory.ts";
 import type { AccountAnswer, PodListing, ReserveAnswer } from "./gate/ports.ts";
-import { durableSql, runpodClientFor } from "./platform.ts";
+import { durableSql, imageResolverFor, runpodClientFor } from "./platform.ts";
 import { readSettings } from "./settings.ts";
 
 /** Name of the one account object of a deployment. */
@@ -16,6 +18,9 @@ export const ACCOUNT_NAME = "account";
 export class RunPodAccount extends DurableObject<Env> {
   readonly #account: Account;
   readonly #sweeps: SweepMemory;
+  /** Digests by image name: the gates of a deployment mostly use the same image. */
+  readonly #images = new Aged<string>(systemClock, 20);
+  readonly #resolveImage: ReturnType<typeof imageResolverFor>;
 
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
@@ -23,6 +28,7 @@ export class RunPodAccount extends DurableObject<Env> {
     if (!settings.ok) throw new Error(`configuration: ${settings.error.join(" ")}`);
     const sql = durableSql(state.storage);
     this.#sweeps = new SweepMemory(sql);
+    this.#resolveImage = imageResolverFor(settings.value);
     this.#account = new Account({
       sql,
       clock: systemClock,
@@ -33,6 +39,15 @@ export class RunPodAccount extends DurableObject<Env> {
 
   async listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>> {
     return this.#account.listPods(notBefore);
+  }
+
+  async market(maxAgeMs: Millis, gpuCount: number): Promise<AccountAnswer<Market>> {
+    return this.#account.market(maxAgeMs, gpuCount);
+  }
+
+  /** The digest behind an image's name, asked at the registry at most `maxAgeMs` ago. */
+  async image(image: string, maxAgeMs: Millis): Promise<AccountAnswer<string>> {
+    return this.#images.get(image, maxAgeMs, () => this.#resolveImage(image));
   }
 
   reserve(attemptId: string, repositoryId: string, micros: number): ReserveAnswer {

@@ -11,6 +11,7 @@ import type { Clock, Millis } from "../../shared/ports.ts";
 import type { RunPodClient } from "../../shared/runpod/client.ts";
 import type { AccountAnswer, PodListing, ReserveAnswer, Sql } from "../gate/ports.ts";
 import { migrate } from "../gate/schema.ts";
+import { MarketReader, type Market } from "./market.ts";
 
 export interface AccountPorts {
   readonly sql: Sql;
@@ -34,12 +35,14 @@ type MoneyRow = { attempt_id: string; repository_id: string; micros: number; sta
 
 export class Account {
   readonly #ports: AccountPorts;
+  readonly #market: MarketReader;
   #listing: PodListing | null = null;
   #underWay: { readonly startedAt: Millis; readonly answer: Promise<AccountAnswer<PodListing>> } | null = null;
   #lists = 0;
 
   constructor(ports: AccountPorts) {
     this.#ports = ports;
+    this.#market = new MarketReader(ports.runpod, ports.clock);
     migrate(ports.sql, MIGRATIONS);
   }
 
@@ -58,6 +61,11 @@ export class Account {
     });
     this.#underWay = { startedAt, answer };
     return answer;
+  }
+
+  /** RunPod's contract, prices and stock, at most `maxAgeMs` old: many gates cost one look. */
+  market(maxAgeMs: Millis, gpuCount: number): Promise<AccountAnswer<Market>> {
+    return this.#market.read(maxAgeMs, gpuCount);
   }
 
   get listsMade(): number {
@@ -140,7 +148,11 @@ export class Account {
       .map((row) => ({ id: row.repository_id, owner: row.owner, name: row.name }));
   }
 
-  openReservations(): readonly { readonly attemptId: string; readonly repositoryId: string; readonly micros: number }[] {
+  openReservations(): readonly {
+    readonly attemptId: string;
+    readonly repositoryId: string;
+    readonly micros: number;
+  }[] {
     return this.#ports.sql
       .exec<MoneyRow>(`SELECT * FROM money WHERE state = 'reserved'`)
       .map((row) => ({ attemptId: row.attempt_id, repositoryId: row.repository_id, micros: row.micros }));

@@ -5,7 +5,7 @@
 import { checkCatalog, checkCreateContract, describeMismatch, type CudaWish } from "../../shared/runpod/contract.ts";
 import { planCandidates, type Tier } from "../../shared/runpod/candidates.ts";
 import { probeBody } from "../../shared/runpod/create-body.ts";
-import type { Offer } from "../../shared/runpod/offers.ts";
+import { limitMillis } from "../../shared/config/limits.ts";
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import type { PlanOutcome } from "../../shared/lifecycle/tasks.ts";
 import type { PerformContext } from "./perform.ts";
@@ -15,30 +15,26 @@ export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
   const config = request.terms === null ? null : store.config(request.terms.configHash);
   if (config === null) return { kind: "unknown", why: "the effective configuration is not stored", retryAt: null };
 
-  const [document, catalog, image] = await Promise.all([
-    ports.runpod.openApiDocument(),
-    ports.runpod.catalogGpus(),
-    ports.resolveImage(config.gpu.image),
+  const maxAgeMs = limitMillis(config).market_cache;
+  const [market, image] = await Promise.all([
+    ports.account.market(maxAgeMs, config.gpu.count),
+    ports.resolveImage(config.gpu.image, maxAgeMs),
   ]);
-  if (!document.ok) return { kind: "unknown", why: `RunPod's contract: ${document.error.reason}`, retryAt: null };
+  if (!market.ok) return { kind: "unknown", why: market.why, retryAt: null };
+  const { offers } = market.value;
   const tiers = tiersOf(config);
   const wish: CudaWish = { kind: "allowed", versions: config.gpu.cuda_versions };
-  const contract = checkCreateContract(document.value, probeBody(tiers[0]?.gpuIds[0] ?? "", wish));
+  const contract = checkCreateContract(JSON.parse(market.value.contract), probeBody(tiers[0]?.gpuIds[0] ?? "", wish));
   if (!contract.ok) {
     return { kind: "refused", reason: "contract-refused", detail: contract.error.map(describeMismatch).join(" ") };
   }
   if (!image.ok) return { kind: "refused", reason: "image-unresolved", detail: image.why };
 
-  let offers: readonly Offer[] | null = null;
-  if (catalog.ok) {
-    const listed = checkCatalog(catalog.value, tiers, wish);
+  if (offers !== null && market.value.offersFrom === "catalog") {
+    const listed = checkCatalog(offers, tiers, wish);
     if (!listed.ok) {
       return { kind: "refused", reason: "contract-refused", detail: listed.error.map(describeMismatch).join(" ") };
     }
-    offers = catalog.value;
-  } else {
-    const prices = await ports.runpod.publicPrices();
-    offers = prices.ok ? prices.value : null;
   }
   const plan = planCandidates({
     tiers,
@@ -70,5 +66,9 @@ export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
 }
 
 function tiersOf(config: RepositoryConfig): Tier[] {
-  return config.gpu.tiers.map((tier) => ({ name: tier.name, gpuIds: tier.gpu_ids, maxUsdPerHour: tier.max_usd_per_hour }));
+  return config.gpu.tiers.map((tier) => ({
+    name: tier.name,
+    gpuIds: tier.gpu_ids,
+    maxUsdPerHour: tier.max_usd_per_hour,
+  }));
 }

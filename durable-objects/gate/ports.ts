@@ -7,6 +7,7 @@ import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import type { Clock, Millis, Random } from "../../shared/ports.ts";
 import type { Pod } from "../../shared/runpod/pod.ts";
 import type { RunPodClient } from "../../shared/runpod/client.ts";
+import type { Market } from "../account/market.ts";
 
 export type SqlValue = string | number | null;
 
@@ -37,6 +38,8 @@ export type ReserveAnswer = { readonly kind: "reserved" } | { readonly kind: "ov
 export interface AccountPort {
   /** A list whose first request began at or after `notBefore`. */
   listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>>;
+  /** RunPod's contract, prices and stock for pods of so many GPUs, at most `maxAgeMs` old. */
+  market(maxAgeMs: Millis, gpuCount: number): Promise<AccountAnswer<Market>>;
   reserve(attemptId: string, micros: number): Promise<AccountAnswer<ReserveAnswer>>;
   commit(attemptId: string, micros: number): Promise<AccountAnswer<null>>;
   release(attemptId: string): Promise<AccountAnswer<null>>;
@@ -53,8 +56,8 @@ export interface GatePorts {
   readonly runpod: RunPodClient;
   /** A client for the repository as GitHub named it last. */
   readonly github: (repository: RepositoryRef, installationId: string | null, scope: RunnerScope) => GitHubClient;
-  /** `registry/name:tag` as `registry/name@sha256:...`, asked at the image registry. */
-  readonly resolveImage: (image: string) => Promise<AccountAnswer<string>>;
+  /** `registry/name:tag` as `registry/name@sha256:...`, asked at the image registry at most `maxAgeMs` ago. */
+  readonly resolveImage: (image: string, maxAgeMs: Millis) => Promise<AccountAnswer<string>>;
   /** Address the pod calls back to, without a trailing slash. */
   readonly publicUrl: string;
   readonly deployment: string;

@@ -84,6 +84,7 @@ export async function startGateWorld(): Promise<GateWorld> {
     random: systemRandom,
     account: {
       listPods: (notBefore) => account.listPods(notBefore),
+      market: (maxAgeMs, gpuCount) => account.market(maxAgeMs, gpuCount),
       reserve: (attemptId, micros) => done(account.reserve(attemptId, REPOSITORY_ID, micros)),
       commit: (attemptId, micros) => done((account.commit(attemptId, micros), null)),
       release: (attemptId) => done((account.release(attemptId), null)),
@@ -93,7 +94,11 @@ export async function startGateWorld(): Promise<GateWorld> {
     github: (repository, installationId, runners) =>
       createGitHubClient({ app: made.value, repository: { ...repository, installationId }, runners }),
     resolveImage: async () => {
-      const answer = await resolveImage({ registryUrl: runpod.registryUrl, fetch: plainFetch, userAgent: "gpu-gate-test" });
+      const answer = await resolveImage({
+        registryUrl: runpod.registryUrl,
+        fetch: plainFetch,
+        userAgent: "gpu-gate-test",
+      });
       return answer.ok ? { ok: true, value: answer.value.reference } : { ok: false, why: answer.error.why };
     },
     publicUrl: url,
