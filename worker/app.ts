@@ -8,6 +8,7 @@ import { receivePodCall } from "./pod-calls.ts";
 import type { AppPorts } from "./ports.ts";
 import { readStatus } from "./status.ts";
 import { receiveWebhook } from "./webhooks.ts";
+import { mountWorkflowApi } from "./workflow-api.ts";
 
 /** The one answer to everything that is not there, not public, or not for this caller. */
 const NOTHING_HERE = "There is nothing at this address.";
@@ -59,6 +60,8 @@ export function createApp(portsOf: (env: Env) => AppPorts): Hono<{ Bindings: Env
       "Content-Security-Policy": page.contentSecurityPolicy,
     });
   });
+
+  mountWorkflowApi(app);
 
   app.notFound((context) => context.text(NOTHING_HERE, 404));
 

@@ -4,9 +4,9 @@ import { parseArgs } from "node:util";
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import { plainFile, type ChangedFile } from "../../shared/policy/changes.ts";
 import { classify, type Classification } from "../../shared/policy/classify.ts";
+import { classificationDocument } from "../../shared/policy/document.ts";
 import { outputText } from "../../shared/policy/outputs.ts";
 import { pathsFromText } from "../../shared/policy/paths.ts";
-import { requiredPlans } from "../../shared/policy/required-jobs.ts";
 import { err, ok, type Result } from "../../shared/result.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
 import { systemReason } from "../files.ts";
@@ -155,19 +155,8 @@ async function publish(config: RepositoryConfig, result: Classification, io: Io)
       return refuse(io, [`GITHUB_OUTPUT cannot be written: ${systemReason(error)}.`]);
     }
   }
-  io.stdout(`${JSON.stringify(document(config, result), null, 2)}\n`);
+  io.stdout(`${JSON.stringify(classificationDocument(config, result), null, 2)}\n`);
   return EXIT_OK;
-}
-
-function document(config: RepositoryConfig, result: Classification): Record<string, unknown> {
-  const flags = Object.entries(result.lanes).map(([lane, on]) => [`run_${lane}`, on] as const);
-  return {
-    classification: result.classification,
-    ...Object.fromEntries(flags),
-    reason: result.reasons.map(({ text }) => text).join("; "),
-    reasons: result.reasons,
-    required: requiredPlans(config, ok(result)),
-  };
 }
 
 function refuse(io: Io, problems: Problems): number {

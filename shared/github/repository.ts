@@ -9,6 +9,8 @@ import type { Reply, Wire } from "./wire.ts";
 export interface Repository {
   readonly id: string;
   readonly fullName: string;
+  /** Numeric id of the account that owns it; left out when GitHub did not say. */
+  readonly ownerId?: string;
   readonly defaultBranch: string;
   readonly archived: boolean;
 }
@@ -47,10 +49,17 @@ export interface RepositoryApi {
 }
 
 const repositoryAnswer = z
-  .object({ id: githubId, full_name: z.string(), default_branch: z.string().min(1), archived: z.boolean().optional() })
+  .object({
+    id: githubId,
+    full_name: z.string(),
+    owner: z.object({ id: githubId }).nullish(),
+    default_branch: z.string().min(1),
+    archived: z.boolean().optional(),
+  })
   .transform((body): Repository => ({
     id: body.id,
     fullName: body.full_name,
+    ...(body.owner === null || body.owner === undefined ? {} : { ownerId: body.owner.id }),
     defaultBranch: body.default_branch,
     archived: body.archived ?? false,
   }));
