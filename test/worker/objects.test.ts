@@ -1,0 +1,233 @@
+/** The small parts beside the gate and the account: standing of pods, memory of sweeps, rate of calls, the board's form. */
+import { describe, expect, it } from "vitest";
+import { SweepMemory } from "../../durable-objects/account/sweep-memory.ts";
+import { BOARD_LIMIT, boardClient, type Board } from "../../durable-objects/board-client.ts";
+import { CallRate } from "../../durable-objects/gate/rate.ts";
+import { migrate } from "../../durable-objects/gate/schema.ts";
+import { podStanding } from "../../durable-objects/gate/standing.ts";
+import { Store } from "../../durable-objects/gate/store.ts";
+import type { Attempt, GateRequest } from "../../shared/lifecycle/model.ts";
+import { newRequest } from "../../shared/lifecycle/route.ts";
+import { nodeSql } from "../support/node-sql.ts";
+import { BOARD, T0 } from "./ports.ts";
+
+const ATTEMPT: Attempt = {
+  id: "a2",
+  number: 2,
+  podName: "gpu-gate-testing-a2",
+  label: "l2",
+  reservedMicros: 1,
+  runner: null,
+  proofHash: null,
+  exitHash: null,
+  run: null,
+  candidate: null,
+  createSentAt: T0,
+  paidFrom: null,
+  pod: null,
+  proof: null,
+  onlineAt: null,
+  exit: null,
+};
+
+const POD = {
+  id: "p2",
+  gpuId: null,
+  pricePerHour: null,
+  dataCenterId: null,
+  startedAt: null,
+  runtimeSeen: false,
+  machineSeen: false,
+};
+
+function request(attempt: Attempt): GateRequest {
+  const what = { kind: "pull-request", prNumber: 7, headSha: "a".repeat(40), generation: 1, row: 1 } as const;
+  return {
+    ...newRequest("r1", { ...what, actor: null, approvedBy: null }, T0),
+    state: {
+      kind: "provisioning",
+      step: "create",
+      hold: { fence: 1, since: T0 },
+      prepared: null,
+      backToPreparing: 0,
+      since: T0,
+      stepSince: T0,
+      stepTries: 0,
+      plan: { madeAt: T0, candidates: [], image: "i", ceilingPrice: 1 },
+      walk: { index: 0, transientHere: 0, usedMs: 0, invalid: 0, tried: [] },
+      attempt,
+      teardown: null,
+      afterwards: null,
+      rejection: null,
+      lookupLists: [],
+      retryAt: null,
+    },
+  };
+}
+
+describe("the standing of a pod at its gate", () => {
+  const listedAt = T0 + 100_000;
+
+  function store(attempt: Attempt): Store {
+    const sql = nodeSql();
+    migrate(sql);
+    const made = new Store(sql);
+    // Attempt a1 was there before a2 and is over.
+    made.saveRequest(request({ ...ATTEMPT, id: "a1", number: 1 }));
+    made.saveRequest(request(attempt));
+    return made;
+  }
+
+  it("a pod that names the attempt whose create has no answer yet may be the one we bought", () => {
+    const question = { podId: "p2", attemptId: "a2" };
+    expect(podStanding(store(ATTEMPT), question, listedAt).kind).toBe("current");
+  });
+
+  it("the attempt's pod is current by its id, whatever its tags say; a second one under its name is not", () => {
+    const held = store({ ...ATTEMPT, pod: POD });
+    expect(podStanding(held, { podId: "p2", attemptId: null }, listedAt).kind).toBe("current");
+    expect(podStanding(held, { podId: "p3", attemptId: "a2" }, listedAt).kind).toBe("closed");
+  });
+
+  it("a pod that names an attempt that is over is closed, one nobody heard of is unknown", () => {
+    expect(podStanding(store(ATTEMPT), { podId: "p1", attemptId: "a1" }, listedAt).kind).toBe("closed");
+    expect(podStanding(store(ATTEMPT), { podId: "p1", attemptId: "elsewhere" }, listedAt).kind).toBe("unknown");
+    expect(podStanding(store(ATTEMPT), { podId: "p1", attemptId: null }, listedAt).kind).toBe("unknown");
+  });
+
+  it.each([
+    [listedAt - 1, "closed"],
+    [listedAt, "current"],
+    [listedAt + 1, "current"],
+  ])("a pod proven gone at %i was already looked after when the list began at 100 s: %s", (provenAt, kind) => {
+    const held = store(ATTEMPT);
+    const paidFrom = T0 - 5_000;
+    held.ledger(
+      { kind: "open", attemptId: "a1", podId: "p1", gpuId: null, tier: "t", pricePerHour: null, paidFrom },
+      "r1",
+    );
+    expect(held.openLedgerPodIds()).toEqual(["p1"]);
+    held.ledger(
+      {
+        kind: "close",
+        attemptId: "a1",
+        podId: "p1",
+        closedAt: provenAt - 10,
+        provenAt,
+        pricePerHour: null,
+        estimateMicros: null,
+        outcome: "",
+      },
+      "r1",
+    );
+    expect(held.openLedgerPodIds()).toEqual([]);
+    expect(podStanding(held, { podId: "p1", attemptId: "a1" }, listedAt)).toEqual({ kind, since: paidFrom });
+  });
+
+  it.each([
+    [null, "current"],
+    [listedAt - 1, "closed"],
+  ])("a stray whose removal ended at %s is %s", (doneAt, kind) => {
+    const held = store(ATTEMPT);
+    held.saveStray({ pod_id: "p1", why: "late", since: T0, done_at: doneAt, record: "{}" });
+    expect(podStanding(held, { podId: "p1", attemptId: null }, listedAt).kind).toBe(kind);
+  });
+});
+
+describe("the memory of sweeps", () => {
+  const suspect = { p1: { suspicion: "unknown-pod", firstSeenAt: T0 } } as const;
+
+  function memory(): SweepMemory {
+    const sql = nodeSql();
+    sql.exec("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)");
+    return new SweepMemory(sql);
+  }
+
+  it("one at a time, until it ends or its lease is over", () => {
+    const kept = memory();
+    expect(kept.begin(T0, 90_000)).toEqual({ kind: "go", observations: {} });
+    expect(kept.begin(T0 + 89_999, 90_000)).toEqual({ kind: "busy", since: T0 });
+    expect(kept.begin(T0 + 90_000, 90_000).kind).toBe("go");
+    kept.end({});
+    expect(kept.begin(T0 + 90_001, 90_000).kind).toBe("go");
+  });
+
+  it("a clock that was set back does not lock it", () => {
+    const kept = memory();
+    kept.begin(T0, 90_000);
+    expect(kept.begin(T0 - 3_600_000, 90_000).kind).toBe("go");
+  });
+
+  it("keeps exactly what the last sweep suspected", () => {
+    const kept = memory();
+    kept.begin(T0, 1);
+    kept.end(suspect);
+    expect(kept.begin(T0 + 1, 1)).toEqual({ kind: "go", observations: suspect });
+    kept.end({});
+    expect(kept.begin(T0 + 2, 1)).toEqual({ kind: "go", observations: {} });
+  });
+});
+
+describe("the rate of a pod's calls", () => {
+  it("lets ten through in any minute, counts each attempt by itself", () => {
+    const rate = new CallRate({ calls: 10, windowMs: 60_000 });
+    const taken = Array.from({ length: 12 }, (_none, index) => rate.take("a1", T0 + index * 1_000));
+    expect(taken.filter(Boolean)).toHaveLength(10);
+    expect(rate.take("a2", T0 + 12_000)).toBe(true);
+    expect(rate.take("a1", T0 + 59_999)).toBe(false);
+    expect(rate.take("a1", T0 + 60_001)).toBe(true);
+    expect(rate.take("a1", T0 + 60_002)).toBe(false);
+  });
+});
+
+describe("the board's form", () => {
+  /** The client against a namespace that keeps the text it is given, and the header it came in. */
+  function kept() {
+    let text: string | null = null;
+    const headers: string[] = [];
+    const stub = {
+      async fetch(asked: Request) {
+        headers.push(asked.headers.get("do-content") ?? "");
+        if (asked.url.endsWith("/read")) return Response.json({ text });
+        [text] = JSON.parse(headers.at(-1) ?? "[]") as [string];
+        return Response.json({ written: true });
+      },
+    };
+    const namespace = { idFromName: (name: string) => name, get: () => stub } as unknown as Env["FLEET_BOARD"];
+    return { client: boardClient(namespace), headers, put: (value: string) => (text = value) };
+  }
+
+  it("comes back as it was written, and travels as plain ASCII", async () => {
+    const { client, headers } = kept();
+    const board = { ...BOARD, problems: ["Läuft nicht \u2028 🦀"] };
+    expect(await client.write(board)).toEqual({ ok: true, value: null });
+    expect(headers[0]).toMatch(/^[\x20-\x7e]*$/);
+    expect(await client.read()).toEqual({ ok: true, value: board });
+  });
+
+  it("of very much keeps what fits: the gates with work, and how many more there are", async () => {
+    const { client, headers } = kept();
+    const gates = Array.from({ length: 5_000 }, (_none, index) => ({
+      id: String(10_000_000 + index),
+      open: index === 4_321 ? 3 : 0,
+      overdue: 0,
+      answered: index !== 1_234,
+    }));
+    const problems = Array.from({ length: 1_000 }, () => "ü".repeat(5_000));
+    const board: Board = { ...BOARD, gates, problems };
+    expect((await client.write(board)).ok).toBe(true);
+    expect(headers[0]?.length).toBeLessThan(2 * BOARD_LIMIT);
+    const read = await client.read();
+    if (!read.ok || read.value === null) throw new Error("no board");
+    expect(read.value.gates.slice(0, 2).map((gate) => gate.id)).toEqual(["10001234", "10004321"]);
+    expect(read.value.gates.length + read.value.moreGates).toBe(5_000);
+  });
+
+  it("of another form is a problem, not a crash", async () => {
+    const { client, put } = kept();
+    put(`{"at":"yesterday"}`);
+    expect(await client.read()).toMatchObject({ ok: false, error: { reason: "unreadable" } });
+    put("no json");
+    expect(await client.read()).toMatchObject({ ok: false, error: { reason: "unreadable" } });
+  });
+});
