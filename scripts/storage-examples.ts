@@ -124,7 +124,11 @@ class Life {
       done_at: this.#now,
       record: "{}",
     });
-    this.#show("concluded", ["strays"]);
+    // What a recovery by hand leaves: the token's id is spent, the run is remembered.
+    const jti = "3f1e9c70-6b5a-4d2c-8e1f-0a9b8c7d6e5f";
+    this.#sql.exec(`INSERT INTO tokens (jti, expires_at) VALUES (?, ?)`, jti, this.#now + 600_000);
+    this.#sql.exec(`INSERT INTO dispatches (run_id, request_id, at) VALUES ('9100000009', ?, ?)`, id, this.#now);
+    this.#show("concluded", ["strays", "tokens", "dispatches"]);
   }
 
   /** What happens between two tasks without being asked for: the proof, the job. */

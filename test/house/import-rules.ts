@@ -22,8 +22,8 @@ export const parts: readonly Part[] = [
   {
     folder: "shared/lifecycle",
     is: "the core: states, events, tasks, decide",
-    values: [...PLAIN, "shared/audit", "shared/cost", "shared/runpod/tags.ts"],
-    types: ["shared/config", "shared/policy"],
+    values: [...PLAIN, "shared/audit", "shared/cost", "shared/runpod/tags.ts", "shared/runpod/pod-health.ts"],
+    types: ["shared/config", "shared/policy", "shared/runpod/pod.ts"],
     packages: ["zod"],
     why: "the same decisions run in workerd, under a virtual clock and in the simulator",
   },
@@ -38,6 +38,7 @@ export const parts: readonly Part[] = [
     folder: "shared/cost",
     is: "stage costs, budget arithmetic",
     values: [...PLAIN],
+    types: ["shared/config"],
     packages: ["zod"],
     why: "money is computed from stored facts only",
   },
@@ -70,6 +71,14 @@ export const parts: readonly Part[] = [
     types: ["shared/github"],
     packages: ["zod"],
     why: "it asks through the client it is handed, and can be read in one sitting",
+  },
+  {
+    folder: "shared/oidc",
+    is: "the identity of hosted jobs: the issuer's keys, the claims in order",
+    values: [...PLAIN, "shared/http.ts"],
+    types: ["shared/lifecycle"],
+    packages: ["zod", "jose"],
+    why: "a trust boundary of its own; it asks the issuer for keys and nothing else",
   },
   {
     folder: "shared/hosted",
@@ -178,6 +187,7 @@ export const ioModules: readonly string[] = [
   "shared/runpod/client.ts",
   "shared/runpod/http.ts",
   "shared/runpod/image.ts",
+  "shared/oidc/jwks.ts",
 ];
 
 export interface Impurity {
@@ -222,5 +232,6 @@ export const exceptions: readonly { readonly file: string; readonly name: string
   { file: "shared/github/app-key.ts", name: "crypto.", why: "imports a key and signs with it, to say whether it can" },
   { file: "shared/github/call.ts", name: "fetch(", why: "the FetchLike it was handed" },
   { file: "shared/runpod/http.ts", name: "fetch(", why: "the FetchLike it was handed" },
+  { file: "cron/platform-ports.ts", name: "system port", why: "the shell that picks the platform's own" },
   { file: "shared/runpod/image.ts", name: "fetch(", why: "the FetchLike it was handed" },
 ];

@@ -59,7 +59,7 @@ describe("what is written", () => {
       glued("language_ model,coding_ agents?,ai[-_] (?:agent|assistant|generated)"),
       `(?:this|another|an earlier|the next|by a|my) ${glued("sess ion")}`,
       `(?:this|our) ${glued("work place")}`,
-      `(?<!user[-_ .]?)\\b${glued("ag ents?")}`,
+      `(?:an|another|our|my|this) ${glued("ag ent")}`,
     ].join("|");
     const forbidden = new RegExp(`\\b(?:${names}|${phrases})\\b`, "i");
     expect(hits(sources, forbidden)).toEqual([]);
@@ -69,7 +69,6 @@ describe("what is written", () => {
     const LIMIT = 600;
     const long: Readonly<Record<string, string>> = {
       "docs/gpu-gate.schema.json": "made from the configuration's schema",
-      "shared/lifecycle/states/provisioning.ts": "one state of the machine; its steps hand a record to each other",
       "test/github/client.test.ts": "one table: a row for every question the client asks",
     };
     const lines = (file: string): number => read(file).split("\n").length;
