@@ -25,6 +25,8 @@ export async function createPod(
   const pull = followsPull(request);
   if (pull !== undefined) {
     const seen = await observe({ pull }, { ...context, dueAt: context.dueAt });
+    // One 404 ends nothing elsewhere, but nothing is bought for a pull request that GitHub does not show.
+    if (seen.pull?.known === true && seen.pull.value === "gone") return { kind: "obsolete", which: "closed" };
     const gone = obsolete(request, seen.pull);
     if (gone !== null) return { kind: "obsolete", which: gone.kind === "closed" ? "closed" : "head-moved" };
   }
@@ -95,7 +97,12 @@ export async function createPod(
     case "pool-forbidden":
       return { kind: "skip", why: "pool", detail: answer.details.join(" "), elapsedMs };
     case "edge-blocked":
-      return { kind: "stop", reason: "provider-outage", detail: "RunPod's network edge refused the request.", elapsedMs };
+      return {
+        kind: "stop",
+        reason: "provider-outage",
+        detail: "RunPod's network edge refused the request.",
+        elapsedMs,
+      };
     case "unauthorized":
       return { kind: "stop", reason: "provider-key", detail: "RunPod did not accept the key.", elapsedMs };
     case "image-refused":

@@ -7,7 +7,16 @@ import type { GitHubClient } from "../../shared/github/client.ts";
 import type { Job } from "../../shared/github/actions.ts";
 import { readEvidence } from "../../shared/hosted/evidence.ts";
 import { evaluatePreGate } from "../../shared/lifecycle/pre-gate.ts";
-import type { ExecuteFacts, JobFacts, Observation, PodFacts, PodSighting, PrepareFacts, Seen, Want } from "../../shared/lifecycle/tasks.ts";
+import type {
+  ExecuteFacts,
+  JobFacts,
+  Observation,
+  PodFacts,
+  PodSighting,
+  PrepareFacts,
+  Seen,
+  Want,
+} from "../../shared/lifecycle/tasks.ts";
 import type { Pod } from "../../shared/runpod/pod.ts";
 import type { GatePorts } from "./ports.ts";
 
@@ -141,10 +150,7 @@ async function observePreGate(
   }
 }
 
-async function observeJob(
-  want: NonNullable<Want["job"]>,
-  github: GitHubClient,
-): Promise<Seen<ExecuteFacts | "gone">> {
+async function observeJob(want: NonNullable<Want["job"]>, github: GitHubClient): Promise<Seen<ExecuteFacts | "gone">> {
   const [latest, listed] = await Promise.all([
     github.getRun(want.run.runId),
     github.listJobs(want.run.runId, want.run.attempt),
@@ -238,15 +244,19 @@ export function podFacts(pod: Pod): PodFacts {
     cloud: pod.cloud,
     dataCenterId: pod.dataCenterId,
     machineAssigned: pod.sshAssigned || pod.dataCenterId !== null,
-    runtimeUp: pod.runtimeUp === true,
+    runtimeUp: pod.runtimeUp,
     idle: busy === null ? null : !busy,
     pricePerHour: pod.costPerHour,
     startedAt: pod.startedAtMs,
   };
 }
 
-function goneOr(failure: GitHubFailure): { readonly known: true; readonly value: "gone" } | Extract<Seen<never>, { known: false }> {
-  return failure.reason === "not-found" || failure.reason === "gone" ? { known: true, value: "gone" } : unknown(failure);
+function goneOr(
+  failure: GitHubFailure,
+): { readonly known: true; readonly value: "gone" } | Extract<Seen<never>, { known: false }> {
+  return failure.reason === "not-found" || failure.reason === "gone"
+    ? { known: true, value: "gone" }
+    : unknown(failure);
 }
 
 function unknown(failure: GitHubFailure): Extract<Seen<never>, { known: false }> {

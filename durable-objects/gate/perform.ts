@@ -190,7 +190,7 @@ async function recheck(context: PerformContext): Promise<RecheckOutcome> {
     return { kind: "refused", reason: "base-changed", detail: `The base is now ${admission.baseRef}.`, terms };
   }
   const changed = changedInputs(before, admission, request.terms, terms);
-  if (changed !== null) return { kind: "stale-inputs", why: changed };
+  if (changed !== null) return { kind: "stale-inputs", why: changed, terms, admission };
   const prepared = request.prepared;
   if (prepared !== null && prepared.artifacts.length > 0) {
     const listed = await github.listArtifacts(prepared.run.runId);
@@ -199,7 +199,7 @@ async function recheck(context: PerformContext): Promise<RecheckOutcome> {
     }
     const alive = new Set(listed.ok ? listed.value.items.filter((item) => !item.expired).map((item) => item.id) : []);
     const missing = prepared.artifacts.find((artifact) => !alive.has(artifact.id));
-    if (missing !== undefined) return { kind: "stale-inputs", why: `artifact ${missing.name} is gone or expired` };
+    if (missing !== undefined) return { kind: "stale-inputs", why: `artifact ${missing.name} is gone or expired`, terms, admission };
   }
   // The tested revision stays the one that was prepared: the merge commit moves with every push to the base.
   return { ...outcome, admission: { ...admission, testedSha: before.testedSha, baseSha: before.baseSha } };

@@ -438,6 +438,12 @@ export const REASONS = {
     whatToDo: "Nothing; one new attempt is made under the same lock.",
   },
 
+  "attempt-strangers-job": {
+    class: "attempt",
+    sentence: "Another runner took this attempt's job.",
+    whatToDo: "A maintainer looks for a runner that carries the attempt's label; one new attempt is made.",
+  },
+
   // Why the reaper took a pod.
   "reap-superseded": {
     class: "reap",

@@ -16,6 +16,7 @@ export function termsFrom(config: RepositoryConfig, configHash: string): Terms {
     checkName: config.check.name,
     shadow: config.shadow,
     start: config.start,
+    drafts: config.drafts,
     startWord:
       config.start === "label"
         ? config.start_words.label

@@ -40,12 +40,12 @@ export function checkView(request: GateRequest, queue: QueueInfo): CheckView {
   if (state.kind === "concluded") return concluded(request, state.verdict, name, series);
   if (unproven !== null && series === 0) return concluded(request, unproven, name, 0);
 
-  const view = (status: "queued" | "in_progress", title: string, summary: string): CheckView => ({
+  const view = (status: "queued" | "in_progress", heading: string, summary: string): CheckView => ({
     series,
     name,
     status,
     conclusion: null,
-    title,
+    title: heading,
     summary,
     text: details(request),
     approveButton: false,
@@ -70,10 +70,12 @@ export function checkView(request: GateRequest, queue: QueueInfo): CheckView {
       return view(
         "in_progress",
         state.testsStarted ? "GPU tests are running" : "The GPU machine is starting its job",
-        `${gpuLine(request)}`,
+        gpuLine(request),
       );
     case "cleaning":
-      return view("in_progress", "Returning the GPU", "The pod is being deleted and proven gone.");
+      return state.attempt?.pod === null || state.attempt === null
+        ? view("in_progress", "Ending", "Nothing is rented; what was started on GitHub is being ended.")
+        : view("in_progress", "Returning the GPU", "The pod is being deleted and proven gone.");
     default:
       return unreachable(state, "state");
   }
@@ -165,7 +167,9 @@ function triedTable(request: GateRequest): string[] {
     "| --- | --- | --- |",
     ...request.tried
       .slice(0, 60)
-      .map((row) => `| ${safe(row.name)} | ${row.price === null ? "list" : row.price.toFixed(2)} | ${safe(row.answer)} |`),
+      .map(
+        (row) => `| ${safe(row.name)} | ${row.price === null ? "list" : row.price.toFixed(2)} | ${safe(row.answer)} |`,
+      ),
   ];
 }
 
@@ -179,9 +183,14 @@ function details(request: GateRequest): string {
     ["Attempts / pods bought", `${request.counts.attempts} / ${request.counts.pods}`],
   ];
   const state = request.state;
-  const attempt = state.kind === "executing" || state.kind === "cleaning" || state.kind === "provisioning" ? state.attempt : null;
+  const attempt =
+    state.kind === "executing" || state.kind === "cleaning" || state.kind === "provisioning" ? state.attempt : null;
   if (attempt !== null) {
-    rows.push(["Attempt", attempt.id], ["Pod", attempt.pod?.id ?? "none"], ["Execute run", attempt.run?.runId ?? "none"]);
+    rows.push(
+      ["Attempt", attempt.id],
+      ["Pod", attempt.pod?.id ?? "none"],
+      ["Execute run", attempt.run?.runId ?? "none"],
+    );
     if (attempt.proof !== null) rows.push(["GPU proof", `${attempt.proof.gpuName}, CUDA ${attempt.proof.driverCuda}`]);
   }
   return [
@@ -200,7 +209,8 @@ function queueTitle(queue: QueueInfo): string {
 }
 
 function queueText(request: GateRequest, queue: QueueInfo): string {
-  const eta = queue.etaMs === null ? "" : ` About ${Math.max(1, Math.round(queue.etaMs / 60_000))} min from recent runs.`;
+  const eta =
+    queue.etaMs === null ? "" : ` About ${Math.max(1, Math.round(queue.etaMs / 60_000))} min from recent runs.`;
   return `Prepared and ready. One GPU run at a time in this repository; nobody is passed over.${eta} ${reason(request)}`;
 }
 

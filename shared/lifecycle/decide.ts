@@ -6,11 +6,13 @@
  */
 import { unreachable } from "../result.ts";
 import type { Proof, GateRequest } from "./model.ts";
-import { audit, conclude, ignore, noted, type Step, type Surroundings } from "./step.ts";
+import { countPullLooks } from "./judge.ts";
+import { audit, conclude, go, ignore, noted, type Step, type Surroundings } from "./step.ts";
 import { authorize, authorizing, granted, preparing, queued, waiting } from "./states/early.ts";
 import { cleaning, startCleaning } from "./states/cleaning.ts";
 import { executing } from "./states/executing.ts";
 import { provisioning } from "./states/provisioning.ts";
+import { lookUpTask, observeStart } from "./states/renting.ts";
 import { revalidating } from "./states/revalidating.ts";
 import type { Done } from "./tasks.ts";
 import type { Verdict } from "./verdict.ts";
@@ -55,8 +57,9 @@ export function decide(request: GateRequest, event: GateEvent, around: Surroundi
   }
 }
 
-function done(request: GateRequest, taskId: number, outcome: Done, around: Surroundings): Step {
-  if (request.task === null || request.task.id !== taskId) return ignore(request, "outcome of an abandoned task");
+function done(before: GateRequest, taskId: number, outcome: Done, around: Surroundings): Step {
+  if (before.task === null || before.task.id !== taskId) return ignore(before, "outcome of an abandoned task");
+  const request = outcome.task === "observe" ? countPullLooks(before, outcome.outcome.pull) : before;
   const state = request.state;
   switch (state.kind) {
     case "authorizing":
@@ -134,7 +137,18 @@ function proof(request: GateRequest, attemptId: string, given: Proof, around: Su
     script: given.scriptHash,
     at: around.now,
   });
-  return noted(known, state.step !== "create", [note]);
+  // What is looked at next changes with the proof: the look that waits is replaced, one under way means nothing any more.
+  const told = { ...attempt, proof: given };
+  switch (state.step) {
+    case "start":
+      return go(known, { ...state, attempt: told }, observeStart(known, told), around.now, { audit: [note] });
+    case "look-up":
+      return go(known, { ...state, attempt: told }, lookUpTask(told, around.now), around.now, { audit: [note] });
+    case "create":
+      return noted(known, false, [note]);
+    default:
+      return unreachable(state.step, "step that takes a proof");
+  }
 }
 
 function exit(request: GateRequest, attemptId: string, code: number | null, around: Surroundings): Step {
@@ -152,10 +166,13 @@ function exit(request: GateRequest, attemptId: string, code: number | null, arou
 function stop(request: GateRequest, word: Verdict, inFlight: boolean, around: Surroundings): Step {
   const state = request.state;
   if (state.kind === "concluded") return ignore(request, "concluded");
-  if (state.kind === "cleaning") return ignore(request, "already being removed");
   if (request.stop !== null) return ignore(request, "already told to stop");
   const told: GateRequest = { ...request, stop: word };
   const note = audit("request.stop", word.reason, { state: state.kind });
+  // What is being removed has its verdict; but a pod given up for another attempt must not be followed by one.
+  if (state.kind === "cleaning") {
+    return state.resume === null ? ignore(request, "already being removed") : noted(told, false, [note]);
+  }
   // A call under way may have bought something: its answer is waited for.
   if (inFlight) return noted(told, false, [note]);
   switch (state.kind) {
@@ -166,6 +183,8 @@ function stop(request: GateRequest, word: Verdict, inFlight: boolean, around: Su
     case "revalidating":
       return conclude(told, word, around.now, { audit: [note] });
     case "preparing":
+      // A start whose answer was lost is looked for to its end, so that the run can be cancelled.
+      if (state.step === "find") return noted(told, true, [note]);
       if (state.run === null) return conclude(told, word, around.now, { audit: [note] });
       return startCleaning(
         told,

@@ -4,14 +4,29 @@
  */
 import type { CodesOf } from "../audit/reasons.ts";
 import type { Millis } from "../ports.ts";
+import { unreachable } from "../result.ts";
+import { checkAssignedGpu, deadWhy, type DeadWhy } from "../runpod/pod-health.ts";
 import type { Admission, Attempt, GateRequest, Proof, Terms } from "./model.ts";
-import type { ExecuteFacts, JobFacts, PodFacts, PullFacts, Seen } from "./tasks.ts";
+import type { JobFacts, PodFacts, PullFacts, Seen } from "./tasks.ts";
 import { verdict, type Verdict } from "./verdict.ts";
+
+/** GitHub answers 404 for what it hides as well: one such answer about a pull request is no news (I11). */
+const PULL_GONE_LOOKS = 2;
+
+/** Counts the looks in a row at which GitHub did not know the pull request. */
+export function countPullLooks(request: GateRequest, pull: Seen<PullFacts | "gone"> | undefined): GateRequest {
+  if (pull === undefined || !pull.known) return request;
+  const pullMissing = pull.value === "gone" ? request.pullMissing + 1 : 0;
+  return pullMissing === request.pullMissing ? request : { ...request, pullMissing };
+}
 
 /** The verdict of a pull request that is no longer what was admitted; null while it is, or while nobody knows. */
 export function obsolete(request: GateRequest, pull: Seen<PullFacts | "gone"> | undefined): Verdict | null {
   if (pull === undefined || !pull.known) return null;
-  if (pull.value === "gone") return verdict("closed", "closed", "GitHub no longer has this pull request.");
+  if (pull.value === "gone") {
+    if (request.pullMissing < PULL_GONE_LOOKS) return null;
+    return verdict("closed", "closed", "GitHub no longer has this pull request.");
+  }
   if (!pull.value.open) return verdict("closed", "closed", "The pull request was closed.");
   if (pull.value.headSha !== request.headSha) {
     return verdict("superseded", "head-moved", `The head moved to ${pull.value.headSha.slice(0, 12)}.`);
@@ -27,37 +42,36 @@ export function followsPull(request: GateRequest): number | undefined {
 /** Why one pod was given back: the code of the attempt, not yet the request's verdict. */
 export type Rejection = CodesOf<"attempt">;
 
-export type PodJudgement =
-  | { readonly kind: "alive" }
-  | { readonly kind: "starting" }
-  | { readonly kind: "rejected"; readonly reason: Rejection; readonly detail: string };
-
 /**
- * The assigned GPU as RunPod named it. v2 may merely echo the request, so this is the first of two looks; the pod's own
- * proof is the second.
+ * The assigned GPU as RunPod named it: why it is not the one asked for, null when nothing speaks against it. v2 may merely
+ * echo the request, so this is the first of two looks; the pod's own proof is the second.
  */
-export function judgeAssignment(pod: PodFacts, attempt: Attempt, ceilingPrice: number): PodJudgement {
-  const accepted = attempt.candidate?.acceptedIds ?? [];
-  if (pod.gpuId === null || pod.gpuId === "") {
-    return { kind: "rejected", reason: "attempt-wrong-gpu", detail: "RunPod did not say which GPU it assigned." };
+export function judgeAssignment(pod: PodFacts, attempt: Attempt, ceilingPrice: number): string | null {
+  const wrong = checkAssignedGpu(
+    // A later answer that leaves out what an earlier one said takes nothing back.
+    {
+      gpuId: pod.gpuId ?? attempt.pod?.gpuId ?? null,
+      gpuCount: pod.gpuCount,
+      cloud: pod.cloud,
+      costPerHour: pod.pricePerHour,
+    },
+    { acceptedIds: attempt.candidate?.acceptedIds ?? [], ceilingUsdPerHour: ceilingPrice },
+  );
+  if (wrong === null) return null;
+  switch (wrong.why) {
+    case "gpu-missing":
+      return "RunPod did not say which GPU it assigned.";
+    case "gpu-foreign":
+      return `RunPod assigned ${wrong.found}, which was not asked for.`;
+    case "gpu-count":
+      return `RunPod assigned ${wrong.found} GPUs instead of one.`;
+    case "cloud":
+      return `RunPod placed the pod in its ${wrong.found} cloud.`;
+    case "price":
+      return `RunPod asks ${wrong.found}, above the ceiling of USD ${ceilingPrice}.`;
+    default:
+      return unreachable(wrong.why, "assigned GPU");
   }
-  if (!accepted.includes(pod.gpuId)) {
-    return { kind: "rejected", reason: "attempt-wrong-gpu", detail: `RunPod assigned ${pod.gpuId}, which was not asked for.` };
-  }
-  if (pod.gpuCount !== null && pod.gpuCount !== 1) {
-    return { kind: "rejected", reason: "attempt-wrong-gpu", detail: `RunPod assigned ${pod.gpuCount} GPUs instead of one.` };
-  }
-  if (pod.cloud !== null && pod.cloud !== "SECURE") {
-    return { kind: "rejected", reason: "attempt-wrong-gpu", detail: `RunPod placed the pod in its ${pod.cloud} cloud.` };
-  }
-  if (pod.pricePerHour !== null && pod.pricePerHour > ceilingPrice + 1e-9) {
-    return {
-      kind: "rejected",
-      reason: "attempt-wrong-gpu",
-      detail: `RunPod asks USD ${pod.pricePerHour}/h, above the ceiling of USD ${ceilingPrice}/h.`,
-    };
-  }
-  return { kind: "alive" };
 }
 
 /**
@@ -72,19 +86,20 @@ export function judgeProof(proof: Proof, attempt: Attempt): string | null {
   return null;
 }
 
-const DEAD_STATUS = new Set(["EXITED", "ERROR", "TERMINATED", "DEAD", "STOPPED"]);
-
+/** Why the pod is dead, by what was seen of it before and now; null while nothing says so. */
 export function podDead(pod: PodFacts, attempt: Attempt): string | null {
-  if (DEAD_STATUS.has(pod.status)) return `RunPod reports the pod as ${pod.status}.`;
-  const known = attempt.pod;
-  if (known === null) return null;
-  // A container that exits leaves the status RUNNING but takes the runtime away; one never seen is no death.
-  if (known.runtimeSeen && pod.status === "RUNNING" && !pod.runtimeUp) return "The container stopped.";
-  if (known.startedAt !== null && pod.startedAt !== null && pod.startedAt > known.startedAt) {
-    return "RunPod restarted the container.";
-  }
-  return null;
+  const before = { runtimeSeen: attempt.pod?.runtimeSeen ?? false, startedAtMs: attempt.pod?.startedAt ?? null };
+  const why = deadWhy(before, { status: pod.status, runtimeUp: pod.runtimeUp, startedAtMs: pod.startedAt });
+  return why === null ? null : DEATHS[why];
 }
+
+const DEATHS: Readonly<Record<DeadWhy, string>> = {
+  error: "RunPod reports an error of the pod.",
+  exited: "RunPod reports that the pod has exited.",
+  terminated: "RunPod reports that the pod was terminated.",
+  "runtime-lost": "The container stopped.",
+  restarted: "RunPod restarted the container.",
+};
 
 /** Folds a sighting into the stored pod. The first start time stays: a restart loop must not move deadlines. */
 export function rememberPod(attempt: Attempt, pod: PodFacts): Attempt {
@@ -95,10 +110,11 @@ export function rememberPod(attempt: Attempt, pod: PodFacts): Attempt {
       id: pod.id,
       gpuId: pod.gpuId ?? known?.gpuId ?? null,
       // The rate is shown while the pod runs and 0 afterwards: the last positive one counts.
-      pricePerHour: pod.pricePerHour !== null && pod.pricePerHour > 0 ? pod.pricePerHour : (known?.pricePerHour ?? null),
+      pricePerHour:
+        pod.pricePerHour !== null && pod.pricePerHour > 0 ? pod.pricePerHour : (known?.pricePerHour ?? null),
       dataCenterId: pod.dataCenterId ?? known?.dataCenterId ?? null,
       startedAt: known?.startedAt ?? pod.startedAt,
-      runtimeSeen: (known?.runtimeSeen ?? false) || pod.runtimeUp,
+      runtimeSeen: (known?.runtimeSeen ?? false) || pod.runtimeUp === true,
       machineSeen: (known?.machineSeen ?? false) || pod.machineAssigned,
     },
   };
@@ -129,6 +145,13 @@ export function strangerHasIt(job: JobFacts, attempt: Attempt): boolean {
  * machinery failed.
  */
 export function judgeJob(job: JobFacts, attempt: Attempt, terms: Terms, admission: Admission): Verdict {
+  if (strangerHasIt(job, attempt)) {
+    return verdict(
+      "infrastructure",
+      "strangers-job",
+      "Another runner ran this request's job; its result says nothing.",
+    );
+  }
   const declared = job.steps.filter((step) => terms.evidence.testSteps.includes(step.name));
   const failed = declared.filter((step) => step.conclusion === "failure" || step.conclusion === "timed_out");
   if (failed.length > 0) {
@@ -164,7 +187,8 @@ function missingEvidence(
   declared: readonly { name: string; status: string; conclusion: string | null }[],
 ): string | null {
   if (attempt.proof === null) return "No proof of this pod's GPU was received.";
-  if (attempt.runner === null || job.runnerId !== attempt.runner.id) return "The job did not run on this request's runner.";
+  if (attempt.runner === null || job.runnerId !== attempt.runner.id)
+    return "The job did not run on this request's runner.";
   for (const name of terms.evidence.testSteps) {
     const step = declared.find((candidate) => candidate.name === name);
     if (step === undefined) return `The declared test step '${name}' is not in the job.`;
@@ -179,11 +203,6 @@ function missingEvidence(
     return `The job took ${job.completedAt - job.startedAt} ms, too short to have tested anything.`;
   }
   return null;
-}
-
-/** A run whose end we did not cause. */
-export function runEnded(facts: ExecuteFacts): boolean {
-  return facts.runStatus === "completed";
 }
 
 /** Which of the "no GPU needed" reasons the classifier's answer is. */

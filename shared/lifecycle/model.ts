@@ -54,6 +54,8 @@ export const termsSchema = z.object({
   checkName: z.string(),
   shadow: z.boolean(),
   start: z.enum(["auto", "label", "comment", "approval"]),
+  /** Whether a draft waits until it is ready, or is treated like any other. */
+  drafts: z.enum(["wait", "run"]).default("wait"),
   startWord: z.string().nullable(),
   workflows: z.object({ trigger: z.string().nullable(), prepare: z.string(), execute: z.string() }),
   preGate: z.array(z.string()),
@@ -171,7 +173,7 @@ export const attemptSchema = z.object({
   run: runRefSchema.nullable(),
   /** Candidate the newest create asked for. */
   candidate: candidateSchema.nullable(),
-  /** Our clock just before the newest create request left. Null: no create was ever sent for this attempt. */
+  /** Our clock just before the create request left that bought the pod, or may have. Null: none could have. */
   createSentAt: millis.nullable(),
   /** Our clock when we learned of the pod; the paid window of our estimate starts here. */
   paidFrom: millis.nullable(),
@@ -304,6 +306,8 @@ export const stateSchema = z.discriminatedUnion("kind", [
     rejection: verdictSchema.nullable(),
     /** Start times of the two complete lists a look-up needs. */
     lookupLists: z.array(millis),
+    /** Before this instant RunPod asked not to be asked again; its answer was unclear, so the look-up came first. */
+    retryAt: millis.nullable().default(null),
   }),
   paidSchema.extend({
     kind: z.literal("executing"),
@@ -320,6 +324,8 @@ export const stateSchema = z.discriminatedUnion("kind", [
     /** Complete observations in a row that did not show the pod. */
     absent: z.number().int(),
     runMissing: z.number().int(),
+    /** Looks in a row at which our runner was busy and our job was on no runner. */
+    strangeLooks: z.number().int().default(0),
   }),
   z.object({
     kind: z.literal("cleaning"),
@@ -406,6 +412,8 @@ export const requestSchema = z.object({
   tried: z.array(triedSchema),
   /** An operator's or a user's word to end this request, decided at the next step. */
   stop: verdictSchema.nullable(),
+  /** Looks in a row at which GitHub did not know the pull request. */
+  pullMissing: z.number().int().default(0),
   check: checkSchema,
   /** The main task under way or scheduled: its outcome counts only with this id. */
   task: z.object({ id: z.number().int(), kind: z.string() }).nullable(),

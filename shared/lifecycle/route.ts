@@ -137,10 +137,10 @@ function checkRun(signal: Extract<Signal, { kind: "check-run" }>, view: RouteVie
     case "created":
     case "completed": {
       // Another check of this head moved: the pre-gate may be ready.
-      const open = view
+      const waiting = view
         .ofHead(signal.headSha, "pull-request")
         .filter((request) => request.state.kind === "preparing" && request.terms?.preGate.includes(signal.name));
-      return open.length > 0 ? open.map(hint) : [note("no request waits for this check")];
+      return waiting.length > 0 ? waiting.map(hint) : [note("no request waits for this check")];
     }
     default:
       return unreachable(signal.action, "check run action");
@@ -243,6 +243,7 @@ export function newRequest(id: string, what: NewRequest, now: number): GateReque
     runUrl: null,
     tried: [],
     stop: null,
+    pullMissing: 0,
     check: { series: 0, checkRunId: null, published: null, completed: false, saidUnproven: false },
     task: null,
     state: { kind: "received" },

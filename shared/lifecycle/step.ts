@@ -68,8 +68,8 @@ export function ignore(request: GateRequest, why: string): Step {
 }
 
 /** A note was taken or a scheduled look is brought forward; the main task stays. */
-export function noted(request: GateRequest, hurry: boolean, audit: readonly AuditNote[] = []): Step {
-  return { request, task: null, hurry, lock: null, ledger: [], strays: [], audit, ignored: null };
+export function noted(request: GateRequest, hurry: boolean, notes: readonly AuditNote[] = []): Step {
+  return { request, task: null, hurry, lock: null, ledger: [], strays: [], audit: notes, ignored: null };
 }
 
 export interface Extras {

@@ -9,11 +9,12 @@
 import * as z from "zod";
 import type { CodesOf } from "../audit/reasons.ts";
 import type { Millis } from "../ports.ts";
+import type { PodStatus } from "../runpod/pod.ts";
 import { candidateSchema, runRefSchema, type Admission, type Plan, type Terms } from "./model.ts";
 import type { Actor } from "./signal.ts";
 
 const wantSchema = z.object({
-  pull: z.number().int().optional(),
+  pull: z.number().int().positive().optional(),
   triggerRun: z.object({ path: z.string(), headSha: z.string() }).optional(),
   prepareRun: runRefSchema.optional(),
   preGate: z.object({ headSha: z.string(), names: z.array(z.string()) }).optional(),
@@ -157,13 +158,14 @@ export interface ExecuteFacts {
 export interface PodFacts {
   readonly id: string;
   readonly name: string;
-  readonly status: string;
+  readonly status: PodStatus;
   readonly gpuId: string | null;
   readonly gpuCount: number | null;
-  readonly cloud: string | null;
+  readonly cloud: "SECURE" | "COMMUNITY" | null;
   readonly dataCenterId: string | null;
   readonly machineAssigned: boolean;
-  readonly runtimeUp: boolean;
+  /** Null: the answer says nothing about the container. */
+  readonly runtimeUp: boolean | null;
   /** True when RunPod's own metrics show neither GPU nor CPU at work; null when it does not say. */
   readonly idle: boolean | null;
   readonly pricePerHour: number | null;
@@ -189,14 +191,20 @@ export interface Observation {
 
 export type AuthorizeOutcome =
   | { readonly kind: "unknown"; readonly why: string; readonly retryAt: Millis | null }
-  | { readonly kind: "refused"; readonly reason: CodesOf<"refused">; readonly detail: string; readonly terms: Terms | null }
+  | {
+      readonly kind: "refused";
+      readonly reason: CodesOf<"refused">;
+      readonly detail: string;
+      readonly terms: Terms | null;
+    }
   | { readonly kind: "closed"; readonly terms: Terms | null }
   | { readonly kind: "moved"; readonly headSha: string; readonly terms: Terms | null }
   | { readonly kind: "admitted"; readonly terms: Terms; readonly admission: Admission };
 
 export type RecheckOutcome =
   | AuthorizeOutcome
-  | { readonly kind: "stale-inputs"; readonly why: string }
+  /** What was prepared no longer fits. `terms` and `admission` are those of now, which the next preparation uses. */
+  | { readonly kind: "stale-inputs"; readonly why: string; readonly terms: Terms; readonly admission: Admission }
   | { readonly kind: "reuse"; readonly detail: string };
 
 export type PlanOutcome =
@@ -250,14 +258,24 @@ export type CreateOutcome =
       readonly elapsedMs: Millis;
     }
   | { readonly kind: "skip"; readonly why: "invalid" | "pool"; readonly detail: string; readonly elapsedMs: Millis }
-  | { readonly kind: "stop"; readonly reason: CodesOf<"infrastructure">; readonly detail: string; readonly elapsedMs: Millis }
+  | {
+      readonly kind: "stop";
+      readonly reason: CodesOf<"infrastructure">;
+      readonly detail: string;
+      readonly elapsedMs: Millis;
+    }
   /** The pull request moved or closed: no create was sent. */
   | { readonly kind: "obsolete"; readonly which: "closed" | "head-moved" }
   /** The runner's single-use configuration lived in memory only and is gone: no create was sent. */
   | { readonly kind: "secret-lost" };
 
 export type LookUpOutcome =
-  | { readonly kind: "listed"; readonly startedAt: Millis; readonly complete: boolean; readonly pods: readonly PodFacts[] }
+  | {
+      readonly kind: "listed";
+      readonly startedAt: Millis;
+      readonly complete: boolean;
+      readonly pods: readonly PodFacts[];
+    }
   | { readonly kind: "unknown"; readonly why: string };
 
 export type DeregisterOutcome =
@@ -301,7 +319,9 @@ export interface Outcomes {
     | { readonly kind: "listed"; readonly startedAt: Millis; readonly complete: boolean; readonly alive: boolean }
     | { readonly kind: "unknown"; readonly why: string };
   readonly "cancel-run": CancelOutcome;
-  readonly "read-run": { readonly kind: "completed" | "running" | "gone" } | { readonly kind: "unknown"; readonly why: string };
+  readonly "read-run":
+    | { readonly kind: "completed" | "running" | "gone" }
+    | { readonly kind: "unknown"; readonly why: string };
   readonly settle: { readonly kind: "settled" } | { readonly kind: "unknown"; readonly why: string };
 }
 

@@ -91,7 +91,10 @@ export function advanceTeardown(teardown: Teardown, done: Done, scope: TeardownS
         const createdAt = scope.attempt?.createSentAt ?? 0;
         const grace = createdAt + limits.newbornGrace;
         // A newborn pod may answer 404 for a while: without an earlier 204 such a 404 proves nothing.
-        if (teardown.deletedAt !== null || now >= grace) return enter("verify", { ...teardown, deletedAt: teardown.deletedAt ?? now }, scope, now);
+        if (teardown.deletedAt !== null || now >= grace) {
+          // Its time is this answer's, not an older 204's: the pod was seen alive since, and lists must be newer than this.
+          return enter("verify", { ...teardown, deletedAt: now }, scope, now);
+        }
         const tries = teardown.tries + 1;
         return again({ ...teardown, tries }, scope, now, Math.min(grace, now + limits.deleteRetry));
       }
@@ -111,7 +114,9 @@ export function advanceTeardown(teardown: Teardown, done: Done, scope: TeardownS
     case "list": {
       if (done.task !== "list-pods") return again(teardown, scope, now, now);
       const outcome = done.outcome;
-      if (outcome.kind === "unknown" || !outcome.complete) {
+      // A list that began before the order to delete was answered may show the past: only a newer one counts.
+      const older = outcome.kind === "listed" && outcome.startedAt < (teardown.deletedAt ?? now);
+      if (outcome.kind === "unknown" || !outcome.complete || older) {
         const tries = teardown.tries + 1;
         return again({ ...teardown, tries }, scope, now, now + deletePause(tries, limits));
       }

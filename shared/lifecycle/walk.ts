@@ -8,6 +8,9 @@
  *  - any other transient answer: looked up first, then retried once, as the next attempt at the same candidate;
  *  - a second transient failure at one candidate moves on to the next one;
  *  - 400 without capacity words: the next candidate; if every candidate says so the request itself is wrong.
+ *
+ * A request gets the time that is left, a sleep at most that. A sleep that uses up the clock ends the walk when it is over;
+ * an answer that comes late is still taken.
  */
 import type { CodesOf } from "../audit/reasons.ts";
 import type { Millis } from "../ports.ts";
@@ -31,9 +34,10 @@ export type WalkAction =
       readonly kind: "request";
       readonly candidate: Candidate;
       readonly timeoutMs: Millis;
-      readonly pauseMs: Millis;
       readonly attempt: "same" | "new";
     }
+  /** Wait, tell `slept`, then ask `nextRequest`. The same candidate follows, if the clock lets it. */
+  | { readonly kind: "sleep"; readonly ms: Millis; readonly attempt: "same" | "new" }
   | { readonly kind: "look-up" }
   | { readonly kind: "bought" }
   | { readonly kind: "exhausted"; readonly reason: "capacity" | "request-invalid" | "walk-deadline" }
@@ -43,28 +47,26 @@ export interface WalkRules {
   readonly clockMs: Millis;
   readonly backoffBaseMs: Millis;
   readonly backoffCapMs: Millis;
+  /** Short retries at one candidate after a transient failure. */
+  readonly retries: number;
 }
 
 export function newWalk(): Walk {
   return { index: 0, transientHere: 0, usedMs: 0, invalid: 0, tried: [] };
 }
 
-/** The request the walk wants now, without any pause: the first one, or the one after a rejected pod. */
+/** The request the walk wants now: the first one, the next candidate's, or the one after a sleep or a rejected pod. */
 export function nextRequest(
   walk: Walk,
   candidates: readonly Candidate[],
   rules: WalkRules,
-  pauseMs: Millis,
   attempt: "same" | "new",
-): WalkAction {
+): Extract<WalkAction, { kind: "request" | "exhausted" }> {
   const candidate = candidates[walk.index];
-  if (candidate === undefined) return exhausted(walk);
-  const left = rules.clockMs - walk.usedMs;
-  if (left <= 0) return { kind: "exhausted", reason: "walk-deadline" };
-  const pause = Math.min(pauseMs, left);
-  const timeoutMs = left - pause;
+  if (candidate === undefined) return exhausted(walk, candidates);
+  const timeoutMs = rules.clockMs - walk.usedMs;
   if (timeoutMs <= 0) return { kind: "exhausted", reason: "walk-deadline" };
-  return { kind: "request", candidate, timeoutMs, pauseMs: pause, attempt };
+  return { kind: "request", candidate, timeoutMs, attempt };
 }
 
 /**
@@ -91,11 +93,11 @@ export function afterAnswer(
       return { walk: used, action: { kind: "bought" } };
     case "capacity": {
       const next = advance(used);
-      return { walk: next, action: nextRequest(next, candidates, rules, 0, "same") };
+      return { walk: next, action: nextRequest(next, candidates, rules, "same") };
     }
     case "skip": {
       const next = advance({ ...used, invalid: used.invalid + (answer.why === "invalid" ? 1 : 0) });
-      return { walk: next, action: nextRequest(next, candidates, rules, 0, "same") };
+      return { walk: next, action: nextRequest(next, candidates, rules, "same") };
     }
     case "rate-limited":
       return transient(used, candidates, answer.retryAfterMs, rules, jitter, "same");
@@ -120,7 +122,12 @@ export function afterNotFound(
 
 /** A pod was bought and rejected: the following candidate, with a fresh clock. */
 export function afterRejection(walk: Walk): Walk {
-  return { ...walk, index: walk.index + 1, transientHere: 0, usedMs: 0 };
+  return afresh(advance(walk));
+}
+
+/** A pod was bought and given up through no fault of its own: the same candidate, with a fresh clock. */
+export function afresh(walk: Walk): Walk {
+  return { ...walk, transientHere: 0, usedMs: 0 };
 }
 
 /** The walk has slept: sleeping costs clock like a request does. */
@@ -136,23 +143,26 @@ function transient(
   jitter: number,
   attempt: "same" | "new",
 ): { walk: Walk; action: WalkAction } {
-  if (walk.transientHere >= 1) {
+  if (walk.transientHere >= rules.retries) {
     const next = advance(walk);
-    return { walk: next, action: nextRequest(next, candidates, rules, 0, attempt) };
+    return { walk: next, action: nextRequest(next, candidates, rules, attempt) };
   }
   const tries = walk.transientHere + 1;
-  const backoff = Math.min(rules.backoffCapMs, rules.backoffBaseMs * 2 ** (tries - 1)) * jitter;
   const next: Walk = { ...walk, transientHere: tries };
-  return { walk: next, action: nextRequest(next, candidates, rules, retryAfterMs ?? backoff, attempt) };
+  const wanted = nextRequest(next, candidates, rules, attempt);
+  if (wanted.kind !== "request") return { walk: next, action: wanted };
+  // The cap comes before the jitter, so that two gates never wake together at it.
+  const backoff = Math.min(rules.backoffCapMs, rules.backoffBaseMs * 2 ** (tries - 1)) * jitter;
+  return { walk: next, action: { kind: "sleep", ms: Math.min(retryAfterMs ?? backoff, wanted.timeoutMs), attempt } };
 }
 
 function advance(walk: Walk): Walk {
   return { ...walk, index: walk.index + 1, transientHere: 0 };
 }
 
-function exhausted(walk: Walk): WalkAction {
-  // Every answer was a 400 without capacity words: the candidates are fine, what we send is not.
-  const allInvalid = walk.invalid > 0 && walk.tried.every((row) => row.answer === "invalid");
+function exhausted(walk: Walk, candidates: readonly Candidate[]): Extract<WalkAction, { kind: "exhausted" }> {
+  // Every candidate answered 400 without capacity words: the candidates are fine, what we send is not.
+  const allInvalid = walk.invalid > 0 && walk.invalid >= candidates.length;
   return { kind: "exhausted", reason: allInvalid ? "request-invalid" : "capacity" };
 }
 

@@ -80,7 +80,8 @@ function judge(before: PodMemory, next: PodMemory, pod: Pod, expected: PodExpect
   return withoutMachine && now - expected.createdAtMs >= patienceMs ? { kind: "no-machine" } : { kind: "starting" };
 }
 
-function deadWhy(before: PodMemory, pod: Pod): DeadWhy | null {
+/** Why the pod is dead, from what was remembered and one look; null while nothing says so. */
+export function deadWhy(before: PodMemory, pod: Pick<Pod, "status" | "runtimeUp" | "startedAtMs">): DeadWhy | null {
   switch (pod.status) {
     case "ERROR":
       return "error";
@@ -104,7 +105,7 @@ function deadWhy(before: PodMemory, pod: Pod): DeadWhy | null {
   }
 }
 
-function hasRestarted(before: PodMemory, pod: Pod): boolean {
+function hasRestarted(before: PodMemory, pod: Pick<Pod, "startedAtMs">): boolean {
   if (before.startedAtMs === null || pod.startedAtMs === null) return false;
   return Math.abs(pod.startedAtMs - before.startedAtMs) >= SAME_START_MS;
 }

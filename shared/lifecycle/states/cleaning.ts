@@ -3,15 +3,24 @@
  *
  * Two shapes. Usually the verdict is known when cleaning begins and the lock passes on as soon as absence is proven. When
  * the pod was given up before its job was read (`resume` is set), the lock is kept: after the proof the job is read, and
- * either its evidence decides or one new attempt begins.
+ * either what it says decides or one new attempt begins. None begins for a request that was told to stop meanwhile, nor
+ * after the check has said that nothing more is bought.
  */
-import type { Attempt, GateRequest, Resume, StateOf } from "../model.ts";
+import { unreachable } from "../../result.ts";
+import type { Attempt, GateRequest, Resume, StateOf, Terms } from "../model.ts";
 import { judgeJob } from "../judge.ts";
 import { audit, backoff, conclude, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
-import type { Done } from "../tasks.ts";
-import { advanceTeardown, beginTeardown, paidWindow, resumeTeardown, type TeardownMove, type TeardownScope } from "../teardown.ts";
+import type { Done, JobFacts } from "../tasks.ts";
+import {
+  advanceTeardown,
+  beginTeardown,
+  paidWindow,
+  resumeTeardown,
+  type TeardownMove,
+  type TeardownScope,
+} from "../teardown.ts";
 import { verdict, type Verdict } from "../verdict.ts";
-import { nextAttempt } from "./provisioning.ts";
+import { nextAttempt } from "./attempts.ts";
 import { limitsOf } from "./early.ts";
 
 type Cleaning = StateOf<"cleaning">;
@@ -28,6 +37,7 @@ export function startCleaning(
   ended: Verdict,
   around: Surroundings,
   deregisterFirst: boolean,
+  extras: Extras = {},
 ): Step {
   const jobEnded = what.jobEnded ?? false;
   const scope = scopeOf(request, what.attempt, what.prepareRun, jobEnded);
@@ -45,8 +55,9 @@ export function startCleaning(
     lockReleased: false,
     jobEnded,
   };
-  const note = audit("pod.give-up", ended.reason, { verdict: ended.kind, pod: what.attempt?.pod?.id ?? null });
-  return follow(request, state, move, around, [note]);
+  const pod = what.attempt?.pod?.id ?? null;
+  const note = audit(pod === null ? "request.clean-up" : "pod.give-up", ended.reason, { verdict: ended.kind, pod });
+  return follow(request, state, move, around, { ...extras, audit: [...(extras.audit ?? []), note] });
 }
 
 export function cleaning(request: GateRequest, state: Cleaning, done: Done, around: Surroundings): Step {
@@ -65,7 +76,7 @@ export function cleaning(request: GateRequest, state: Cleaning, done: Done, arou
       ledgerClose(state.attempt, move.teardown, state.verdict.reason, around),
     );
   }
-  return follow(request, { ...state, teardown: move.teardown }, move, around, [], newlyProven);
+  return follow(request, { ...state, teardown: move.teardown }, move, around, {}, newlyProven);
 }
 
 function judged(request: GateRequest, state: Cleaning, done: Done, around: Surroundings): Step {
@@ -81,6 +92,7 @@ function judged(request: GateRequest, state: Cleaning, done: Done, around: Surro
   const job = seen?.known === true && seen.value !== "gone" ? seen.value.job : null;
   const runSaysCompleted = seen?.known === true && seen.value !== "gone" && seen.value.runStatus === "completed";
   if (seen === undefined || !seen.known) {
+    if (request.stop !== null) return finish(request, { ...state, verdict: request.stop, resume: null }, around);
     const tries = state.teardown.tries + 1;
     const limit = limitsOf(request).authorizeRetryFor;
     if (around.now - (state.teardown.provenAt ?? around.now) < limit) {
@@ -92,8 +104,7 @@ function judged(request: GateRequest, state: Cleaning, done: Done, around: Surro
   }
   if (job !== null && job.status === "completed") {
     const ended = judgeJob(job, attempt, terms, admission);
-    // Tests that passed, failed or were cancelled have spoken; anything else is the lost pod's doing.
-    if (ended.kind !== "infrastructure") {
+    if (standsBy(ended, state.verdict.reason, attempt, job)) {
       const known = withJob(request, job.evidence, job.url, job.failures);
       return finish(known, { ...state, verdict: ended, resume: null, jobEnded: true }, around);
     }
@@ -103,18 +114,42 @@ function judged(request: GateRequest, state: Cleaning, done: Done, around: Surro
   if (job !== null && job.status !== "completed" && !runSaysCompleted && sinceProof < limitsOf(request).testPoll * 2) {
     return go(request, state, observeJob(attempt, request), around.now + limitsOf(request).testPoll);
   }
-  const outage = state.verdict.reason === "github-outage";
-  const used = outage ? request.counts.outageRetries : request.counts.lostRetries;
-  const allowed = outage ? 1 : terms.podLostRetries;
-  if (used < allowed) {
-    const counts = {
-      ...request.counts,
-      lostRetries: request.counts.lostRetries + (outage ? 0 : 1),
-      outageRetries: request.counts.outageRetries + (outage ? 1 : 0),
-    };
-    return finish({ ...request, counts }, state, around);
+  const kind = retryOf(state.verdict.reason);
+  const mayRetry = request.stop === null && !state.teardown.loud && request.counts[kind] < allowedRetries(kind, terms);
+  if (!mayRetry) return finish(request, { ...state, verdict: request.stop ?? state.verdict, resume: null }, around);
+  const counts = { ...request.counts, [kind]: request.counts[kind] + 1 };
+  return finish({ ...request, counts }, state, around);
+}
+
+/**
+ * Whether the completed job has spoken. Tests that passed, failed or were cancelled have. A job that ended without
+ * evidence has when its runner ended by itself; when the pod was lost under it, that is the lost pod's doing.
+ */
+function standsBy(ended: Verdict, givenUp: string, attempt: Attempt, job: JobFacts): boolean {
+  if (ended.kind !== "infrastructure") return true;
+  if (ended.reason === "strangers-job") return false;
+  return job.conclusion === "success" || (givenUp === "pod-lost" && attempt.exit !== null);
+}
+
+type RetryKind = "lostRetries" | "idleRetries" | "outageRetries";
+
+/** Which budget a further attempt is taken from: each reason has its own, so that one cannot eat up another's. */
+function retryOf(reason: string): RetryKind {
+  if (reason === "github-outage") return "outageRetries";
+  return reason === "idle-runner" ? "idleRetries" : "lostRetries";
+}
+
+function allowedRetries(kind: RetryKind, terms: Terms): number {
+  switch (kind) {
+    case "outageRetries":
+      return 1;
+    case "idleRetries":
+      return terms.runnerIdleRetries;
+    case "lostRetries":
+      return terms.podLostRetries;
+    default:
+      return unreachable(kind, "retry");
   }
-  return finish(request, { ...state, resume: null }, around);
 }
 
 /** Goes on with what follows the proof: cancel, deregister, settle. */
@@ -122,8 +157,13 @@ function finish(request: GateRequest, state: Cleaning, around: Surroundings): St
   const scope = scopeOf(request, state.attempt, state.prepareRun, state.jobEnded);
   const move = resumeTeardown({ ...state.teardown, tries: 0 }, scope, around.now);
   const release = state.resume === null && state.hold !== null && !state.lockReleased;
-  const next: Cleaning = { ...state, step: "remove", teardown: move.teardown, lockReleased: state.lockReleased || release };
-  if (move.kind === "done") return follow(request, next, move, around, []);
+  const next: Cleaning = {
+    ...state,
+    step: "remove",
+    teardown: move.teardown,
+    lockReleased: state.lockReleased || release,
+  };
+  if (move.kind === "done") return follow(request, next, move, around, {});
   return go(request, next, move.task, move.dueAt, { lock: release ? "release" : null });
 }
 
@@ -132,7 +172,7 @@ function follow(
   state: Cleaning,
   move: TeardownMove,
   around: Surroundings,
-  notes: readonly ReturnType<typeof audit>[],
+  extras: Extras,
   newlyProven = false,
 ): Step {
   const closing: Extras =
@@ -143,7 +183,11 @@ function follow(
   // The lock is held to the proof and not longer, unless another attempt may follow under it.
   const proven = move.teardown.provenAt !== null;
   const release = proven && state.resume === null && state.hold !== null && !state.lockReleased;
-  const audits = [...notes, ...(closing.audit ?? [])];
+  const all: Extras = {
+    ...extras,
+    ledger: [...(extras.ledger ?? []), ...(closing.ledger ?? [])],
+    audit: [...(extras.audit ?? []), ...(closing.audit ?? [])],
+  };
   if (move.kind === "done") {
     if (state.resume !== null && state.attempt !== null && state.hold !== null) {
       return nextAttempt(
@@ -151,26 +195,23 @@ function follow(
         { hold: state.hold, prepared: state.resume.prepared, backToPreparing: state.resume.backToPreparing },
         state.resume.plan,
         state.resume.walk,
-        { freshClock: true, advance: true, pauseMs: 0 },
+        // A pod that was lost is replaced on another host; one given up for other reasons was good where it was.
+        { freshClock: true, advance: retryOf(state.verdict.reason) === "lostRetries", pauseMs: 0 },
         state.verdict,
         around,
-        { ...closing, audit: audits },
+        all,
       );
     }
     return conclude(booked, state.verdict, around.now, {
-      ...closing,
-      audit: audits,
+      ...all,
       lock: state.hold !== null && !state.lockReleased ? "release" : null,
     });
   }
   const loud = markLoud(move.teardown, request, around);
-  return go(
-    booked,
-    { ...state, teardown: loud, lockReleased: state.lockReleased || release },
-    move.task,
-    move.dueAt,
-    { ...closing, audit: audits, lock: release ? "release" : null },
-  );
+  return go(booked, { ...state, teardown: loud, lockReleased: state.lockReleased || release }, move.task, move.dueAt, {
+    ...all,
+    lock: release ? "release" : null,
+  });
 }
 
 /** After ten minutes without proof the check says so, loudly; the removal goes on for ever. */
@@ -205,7 +246,9 @@ export function ledgerClose(
         outcome,
       },
     ],
-    audit: [audit("pod.proven-gone", outcome, { pod: attempt.pod.id, attempt: attempt.id, paidMs: window?.ms ?? null })],
+    audit: [
+      audit("pod.proven-gone", outcome, { pod: attempt.pod.id, attempt: attempt.id, paidMs: window?.ms ?? null }),
+    ],
   };
 }
 

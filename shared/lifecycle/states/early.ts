@@ -4,7 +4,7 @@
 import { unreachable } from "../../result.ts";
 import { followsPull, notRequiredReason, obsolete } from "../judge.ts";
 import type { GateRequest, Limits, StateOf, Terms } from "../model.ts";
-import { audit, backoff, conclude, go, ignore, type Step, type Surroundings } from "../step.ts";
+import { audit, backoff, conclude, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { AuthorizeOutcome, Done, Observation, Want } from "../tasks.ts";
 import { verdict } from "../verdict.ts";
 import { startCleaning } from "./cleaning.ts";
@@ -107,8 +107,10 @@ function howToApprove(terms: Terms): string {
   }
 }
 
-function waitForReady(request: GateRequest, around: Surroundings): Step {
-  return watchWaiting(request, { kind: "waiting", for: "ready", since: around.now, until: null }, around, around.now);
+/** Nothing is dispatched or bought for a draft. Ready again, the request is authorised afresh. */
+export function waitForReady(request: GateRequest, around: Surroundings, extras: Extras = {}): Step {
+  const state: StateOf<"waiting"> = { kind: "waiting", for: "ready", since: around.now, until: null };
+  return watchWaiting(request, state, around, around.now, extras);
 }
 
 function waitForTrigger(request: GateRequest, terms: Terms, around: Surroundings): Step {
@@ -116,13 +118,19 @@ function waitForTrigger(request: GateRequest, terms: Terms, around: Surroundings
   return watchWaiting(request, { kind: "waiting", for: "trigger", since: around.now, until }, around, around.now);
 }
 
-function watchWaiting(request: GateRequest, state: StateOf<"waiting">, around: Surroundings, dueAt: number): Step {
+function watchWaiting(
+  request: GateRequest,
+  state: StateOf<"waiting">,
+  around: Surroundings,
+  dueAt: number,
+  extras: Extras = {},
+): Step {
   const want: Want = {};
   const pull = followsPull(request);
   if (pull !== undefined) want.pull = pull;
   const trigger = request.terms?.workflows.trigger ?? null;
   if (state.for === "trigger" && trigger !== null) want.triggerRun = { path: trigger, headSha: request.headSha };
-  return go(request, state, { kind: "observe", want }, Math.max(dueAt, around.now));
+  return go(request, state, { kind: "observe", want }, Math.max(dueAt, around.now), extras);
 }
 
 export function waiting(request: GateRequest, state: StateOf<"waiting">, done: Done, around: Surroundings): Step {
@@ -137,7 +145,7 @@ export function waiting(request: GateRequest, state: StateOf<"waiting">, done: D
     if (draft === false) return authorize(request, around);
     return watchWaiting(request, state, around, around.now + limits.reconcile);
   }
-  if (draft === true) return waitForReady(request, around);
+  if (draft === true && request.terms?.drafts === "wait") return waitForReady(request, around);
   if (seen.triggerRun?.known === true && seen.triggerRun.value !== null) {
     const actor = seen.triggerRun.value.actor;
     // The run's triggering actor counts from here on: a writer's re-run must not spend as somebody else.
@@ -178,9 +186,9 @@ export function prepare(
 
 export function preparing(request: GateRequest, state: StateOf<"preparing">, done: Done, around: Surroundings): Step {
   const limits = limitsOf(request);
-  if (around.now - state.since >= limits.preparation && done.task !== "observe") {
-    return endPreparing(request, state, verdict("deadline", "preparation-timeout", late(limits)), around);
-  }
+  // A run that may exist is found and cancelled before the request ends; one that was certainly not started is not.
+  const overdue = around.now - state.since >= limits.preparation;
+  const ended = request.stop ?? (overdue ? verdict("deadline", "preparation-timeout", late(limits)) : null);
   switch (state.step) {
     case "dispatch": {
       if (done.task !== "dispatch-prepare") return ignore(request, "not this state's task");
@@ -190,9 +198,11 @@ export function preparing(request: GateRequest, state: StateOf<"preparing">, don
           return watchPrepare(request, state, outcome.runId, around);
         case "refused": {
           const detail = `The prepare workflow could not be started: ${outcome.why}`;
-          return endPreparing(request, state, verdict("infrastructure", "workflow-unavailable", detail), around);
+          const refused = verdict("infrastructure", "workflow-unavailable", detail);
+          return endPreparing(request, state, request.stop ?? refused, around);
         }
         case "not-sent":
+          if (ended !== null) return endPreparing(request, state, ended, around);
           return go(request, state, { kind: "dispatch-prepare" }, backoff(3, around.now, outcome.retryAt));
         case "lost":
           return go(request, { ...state, step: "find", stepSince: around.now }, { kind: "find-prepare" }, around.now, {
@@ -204,11 +214,15 @@ export function preparing(request: GateRequest, state: StateOf<"preparing">, don
     }
     case "find": {
       if (done.task !== "find-prepare") return ignore(request, "not this state's task");
-      if (done.outcome.kind === "found") return watchPrepare(request, state, done.outcome.runId, around);
-      if (around.now - state.stepSince >= limits.dispatchLookup && done.outcome.kind === "none") {
+      const outcome = done.outcome;
+      if (outcome.kind === "found") return watchPrepare(request, state, outcome.runId, around);
+      const waited = around.now - state.stepSince >= limits.dispatchLookup;
+      if (outcome.kind === "none" && waited) {
         const detail = "The start of the prepare workflow was not answered, and no run of it was found.";
-        return endPreparing(request, state, verdict("infrastructure", "workflow-unavailable", detail), around);
+        const lost = verdict("infrastructure", "workflow-unavailable", detail);
+        return endPreparing(request, state, request.stop ?? lost, around);
       }
+      if (ended !== null && waited) return endPreparing(request, state, ended, around);
       return go(request, state, { kind: "find-prepare" }, around.now + limits.testPoll);
     }
     case "watch": {
@@ -253,9 +267,9 @@ function watchedPrepare(
 
   let vanished = state.vanished;
   let ready = false;
-  const prepare = seen.prepareRun;
-  if (prepare?.known === true) {
-    if (prepare.value === "gone") {
+  const seenRun = seen.prepareRun;
+  if (seenRun?.known === true) {
+    if (seenRun.value === "gone") {
       vanished += 1;
       if (vanished >= 2) {
         const detail = "The prepare run is gone from GitHub.";
@@ -263,10 +277,10 @@ function watchedPrepare(
       }
     } else {
       vanished = 0;
-      if (prepare.value.status === "completed") {
-        const failure = prepareFailure(prepare.value.conclusion, prepare.value.failedJobs);
+      if (seenRun.value.status === "completed") {
+        const failure = prepareFailure(seenRun.value.conclusion, seenRun.value.failedJobs);
         if (failure !== null) {
-          return endPreparing({ ...request, runUrl: prepare.value.url }, state, failure, around);
+          return endPreparing({ ...request, runUrl: seenRun.value.url }, state, failure, around);
         }
         ready = true;
       }
@@ -278,8 +292,8 @@ function watchedPrepare(
     return endPreparing(request, state, verdict("failed", "pre-gate-failed", detail), around);
   }
   const gateGreen = gate === undefined || (gate.known && gate.value.kind === "ready");
-  if (ready && gateGreen && prepare?.known === true && prepare.value !== "gone" && state.run !== null) {
-    const prepared = { run: state.run, artifacts: [...prepare.value.artifacts], at: around.now };
+  if (ready && gateGreen && seenRun?.known === true && seenRun.value !== "gone" && state.run !== null) {
+    const prepared = { run: state.run, artifacts: [...seenRun.value.artifacts], at: around.now };
     return prepareDone({ ...request, prepared }, state, around);
   }
   if (around.now - state.since >= limits.preparation) {

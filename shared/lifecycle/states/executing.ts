@@ -7,7 +7,16 @@
  */
 import type { CodesOf } from "../../audit/reasons.ts";
 import type { Millis } from "../../ports.ts";
-import { followsPull, judgeJob, obsolete, paidStart, podDead, rememberPod, strangerHasIt, testsEntered } from "../judge.ts";
+import {
+  followsPull,
+  judgeJob,
+  obsolete,
+  paidStart,
+  podDead,
+  rememberPod,
+  strangerHasIt,
+  testsEntered,
+} from "../judge.ts";
 import type { Attempt, GateRequest, Resume, StateOf } from "../model.ts";
 import { audit, go, ignore, type Step, type Surroundings } from "../step.ts";
 import type { Done, Observation, Want } from "../tasks.ts";
@@ -16,6 +25,9 @@ import { startCleaning, withJob } from "./cleaning.ts";
 import { limitsOf } from "./early.ts";
 
 type Executing = StateOf<"executing">;
+
+/** Looks in a row that show our runner busy with a job that is not ours, before it is believed. */
+const STRANGE_LOOKS = 2;
 
 export function startExecuting(
   request: GateRequest,
@@ -38,6 +50,7 @@ export function startExecuting(
     idleSince: null,
     absent: 0,
     runMissing: 0,
+    strangeLooks: 0,
   };
   const accepted: GateRequest = {
     ...request,
@@ -75,17 +88,21 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
   const silent = jobSeen !== undefined && !jobSeen.known;
   const run = jobSeen?.known === true ? jobSeen.value : null;
   const job = run !== null && run !== "gone" ? run.job : null;
-  const idle = facts === null ? null : facts.idle;
+  // Only RunPod's own word that nothing works keeps the idle clock running: unknown is not idle (I11).
+  const idle = facts !== null && facts.idle === true;
+  const runner = seen.runner?.known === true && seen.runner.value !== "gone" ? seen.runner.value : null;
+  // Two registries, read side by side: the runner may be busy with our job a moment before the job says so.
+  const strange = runner?.busy === true && run !== null && run !== "gone" && (job === null || job.runnerId === null);
   const state: Executing = {
     ...before,
     attempt,
     jobId: job?.id ?? before.jobId,
     testsStarted: before.testsStarted || (job !== null && testsEntered(job, terms)),
     githubSilentSince: silent ? (before.githubSilentSince ?? now) : null,
-    // Unknown is not idle: only RunPod's own word that nothing works keeps the clock running.
-    idleSince: idle === true ? (before.idleSince ?? now) : idle === false ? null : before.idleSince,
+    idleSince: idle ? (before.idleSince ?? now) : null,
     absent: sighting === null ? before.absent : sighting.pod === null && sighting.getGone ? before.absent + 1 : 0,
     runMissing: run === "gone" ? before.runMissing + 1 : run === null ? before.runMissing : 0,
+    strangeLooks: strange ? before.strangeLooks + 1 : runner === null || run === null ? before.strangeLooks : 0,
   };
 
   if (request.stop !== null) return end(request, state, request.stop, around);
@@ -93,18 +110,23 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
   if (gone !== null) return end(request, state, gone, around);
 
   if (run === "gone" && state.runMissing >= 2) {
-    return end(request, state, verdict("infrastructure", "workflow-unavailable", "The GPU run is gone from GitHub."), around);
+    return end(
+      request,
+      state,
+      verdict("infrastructure", "workflow-unavailable", "The GPU run is gone from GitHub."),
+      around,
+    );
+  }
+  if (job !== null && strangerHasIt(job, attempt)) {
+    return giveUp(request, state, "strangers-job", "Another runner has this request's job.", around);
   }
   if (job !== null && job.status === "completed") {
     const ended = judgeJob(job, attempt, terms, admission);
     const known = withJob(request, job.evidence, job.url, job.failures);
-    return startCleaning(
-      known,
-      { hold: state.hold, attempt, prepareRun: null, resume: null, jobEnded: true },
-      ended,
-      around,
-      false,
-    );
+    // A run whose job said nothing about the tests may still be going on: it is cancelled like any other.
+    const jobEnded = ended.kind !== "infrastructure";
+    const what = { hold: state.hold, attempt, prepareRun: null, resume: null, jobEnded };
+    return startCleaning(known, what, ended, around, false);
   }
   if (run !== null && run !== "gone" && run.runStatus === "completed" && job === null) {
     const ended =
@@ -113,29 +135,34 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
         : verdict("infrastructure", "no-evidence", "The GPU run ended without running its job.");
     return end(request, state, ended, around);
   }
-  if (job !== null && strangerHasIt(job, attempt)) return stranger(request, state, around);
-  const runner = seen.runner?.known === true ? seen.runner.value : null;
-  if (runner !== null && runner !== "gone" && runner.busy && job !== null && job.runnerId === null) {
-    return stranger(request, state, around);
+  if (state.strangeLooks >= STRANGE_LOOKS) {
+    return giveUp(request, state, "strangers-job", "Another job was given to this request's runner.", around);
   }
 
   if (dead !== null) return giveUp(request, state, "pod-lost", dead, around);
+  const silentSince = state.githubSilentSince;
   if (attempt.exit !== null) {
     const code = attempt.exit.code === null ? "" : ` with code ${attempt.exit.code}`;
-    return giveUp(request, state, "pod-lost", `The runner on the pod ended${code}.`, around);
+    const reason = silentSince === null ? "pod-lost" : "github-outage";
+    return giveUp(request, state, reason, `The runner on the pod ended${code}.`, around);
   }
   if (state.absent >= 2) return giveUp(request, state, "pod-lost", "RunPod no longer knows the pod.", around);
-  if (state.githubSilentSince !== null && state.idleSince !== null && now - state.idleSince >= limits.githubOutageIdle) {
-    return giveUp(request, state, "github-outage", "GitHub did not answer and the pod was idle.", around);
+  if (silentSince !== null && state.idleSince !== null) {
+    // Both at once for that long: a pod that idles while it sets up is no reason, nor is a busy one in an outage.
+    const since = Math.max(silentSince, state.idleSince);
+    if (now - since >= limits.githubOutageIdle) {
+      return giveUp(request, state, "github-outage", "GitHub did not answer and the pod was idle.", around);
+    }
   }
 
   const overdue = deadlinePassed(state, request, now);
   if (overdue !== null) return end(request, state, overdue, around);
 
-  const idleUntil = (attempt.onlineAt ?? now) + limits.runnerIdle;
-  const untouched = state.jobId !== null ? job !== null && job.runnerId === null : !silent;
-  if (!state.testsStarted && untouched && job?.status !== "in_progress" && now >= idleUntil && !silent) {
-    return idleRunner(request, state, around);
+  // Only what GitHub says counts: the run is known, and its job, if it is listed at all, was given to nobody.
+  const unclaimed = run !== null && run !== "gone" && (job === null ? state.jobId === null : job.runnerId === null);
+  const notBegun = !state.testsStarted && job?.status !== "in_progress";
+  if (notBegun && unclaimed && now >= (attempt.onlineAt ?? now) + limits.runnerIdle) {
+    return giveUp(request, state, "idle-runner", "The runner was online but GitHub gave it no job.", around);
   }
   const poll = state.testsStarted ? limits.testPoll : limits.watchPoll;
   return go(request, state, observe(request, state), Math.min(now + poll, Math.max(now, nextDeadline(state, request))));
@@ -196,18 +223,6 @@ function giveUp(
 ): Step {
   const what = { hold: state.hold, attempt: state.attempt, prepareRun: null, resume: resumeOf(state) };
   return startCleaning(request, what, verdict("infrastructure", reason, detail), around, false);
-}
-
-function stranger(request: GateRequest, state: Executing, around: Surroundings): Step {
-  return giveUp(request, state, "strangers-job", "Another job was given to this request's runner.", around);
-}
-
-function idleRunner(request: GateRequest, state: Executing, around: Surroundings): Step {
-  const allowed = request.terms?.runnerIdleRetries ?? 0;
-  const ended = verdict("infrastructure", "idle-runner", "The runner was online but GitHub gave it no job.");
-  if (request.counts.idleRetries >= allowed) return end(request, state, ended, around);
-  const counted = { ...request, counts: { ...request.counts, idleRetries: request.counts.idleRetries + 1 } };
-  return giveUp(counted, state, "idle-runner", ended.detail, around);
 }
 
 function resumeOf(state: Executing): Resume {

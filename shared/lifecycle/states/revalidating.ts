@@ -9,8 +9,8 @@ import { audit, backoff, conclude, go, ignore, type Step, type Surroundings } fr
 import type { Done } from "../tasks.ts";
 import { verdict } from "../verdict.ts";
 import { newWalk } from "../walk.ts";
-import { endedByAuthorization, limitsOf, prepare } from "./early.ts";
-import { nextAttempt } from "./provisioning.ts";
+import { endedByAuthorization, limitsOf, prepare, waitForReady } from "./early.ts";
+import { nextAttempt, SAME_CLOCK } from "./attempts.ts";
 
 /** Tries at reading RunPod's contract and prices: a failure is a refusal, and others wait for the lock. */
 const PLAN_TRIES = 3;
@@ -31,13 +31,13 @@ function recheck(request: GateRequest, state: StateOf<"revalidating">, done: Don
     case "reuse":
       return conclude(request, verdict("reused", "identical-tree", outcome.detail), around.now);
     case "stale-inputs": {
-      const terms = request.terms;
-      if (terms === null || state.backToPreparing >= 1) {
+      if (state.backToPreparing >= 1) {
         const detail = `What was prepared no longer fits, twice: ${outcome.why}`;
         return conclude(request, verdict("infrastructure", "preparation", detail), around.now);
       }
       const kept = { hold: state.hold, backToPreparing: state.backToPreparing + 1 };
-      return prepare(request, terms, around, kept);
+      // By what the default branch says now: the old terms would be found stale once more.
+      return prepare({ ...request, terms: outcome.terms, admission: outcome.admission }, outcome.terms, around, kept);
     }
     case "unknown": {
       const tries = state.tries + 1;
@@ -59,6 +59,8 @@ function recheck(request: GateRequest, state: StateOf<"revalidating">, done: Don
       if (!admission.gpuRequired) {
         return conclude(checked, verdict("not-required", notRequiredReason(admission), admission.reason), around.now);
       }
+      // Made a draft again while it waited: nothing is bought, and others need the lock.
+      if (admission.draft) return waitForReady(checked, around, { lock: "release" });
       return go(checked, { ...state, step: "plan", tries: 0 }, { kind: "plan" }, around.now, {
         audit: [audit("request.revalidated", null, { head: request.headSha, tested: admission.testedSha })],
       });
@@ -78,10 +80,12 @@ function plan(request: GateRequest, state: StateOf<"revalidating">, done: Done, 
         { hold: state.hold, prepared: state.prepared, backToPreparing: state.backToPreparing },
         outcome.plan,
         newWalk(),
-        { freshClock: false, advance: false, pauseMs: 0 },
+        SAME_CLOCK,
         verdict("infrastructure", "capacity", "No candidate had a free GPU."),
         around,
-        { audit: [audit("plan.made", null, { candidates: outcome.plan.candidates.length, image: outcome.plan.image })] },
+        {
+          audit: [audit("plan.made", null, { candidates: outcome.plan.candidates.length, image: outcome.plan.image })],
+        },
       );
     case "refused":
       return conclude(request, verdict("infrastructure", outcome.reason, outcome.detail), around.now);
@@ -89,7 +93,7 @@ function plan(request: GateRequest, state: StateOf<"revalidating">, done: Done, 
       const tries = state.tries + 1;
       if (tries >= PLAN_TRIES) {
         const detail = `RunPod's contract or prices could not be read, so nothing was bought: ${outcome.why}`;
-        return conclude(request, verdict("infrastructure", "contract-refused", detail), around.now);
+        return conclude(request, verdict("infrastructure", "provider-outage", detail), around.now);
       }
       return go(request, { ...state, tries }, { kind: "plan" }, backoff(tries, around.now, outcome.retryAt));
     }

@@ -1,0 +1,312 @@
+/**
+ * Renting: the create request, the look-up after an unclear answer, and the wait until the pod is accepted or rejected.
+ *
+ * The pod's id is in the record before anything else can fail (N01). An unclear answer buys nothing more until the look-up
+ * has run to its end (N02). Accepted = this attempt's proof, its own runner online, and the pod alive (N68).
+ */
+import { unreachable } from "../../result.ts";
+import type { Millis } from "../../ports.ts";
+import { followsPull, judgeAssignment, judgeProof, obsolete, podDead, rememberPod, strangerHasIt } from "../judge.ts";
+import type { Attempt, GateRequest } from "../model.ts";
+import { audit, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
+import type { CreateOutcome, Done, JobFacts, Observation, PodFacts, Task, Want } from "../tasks.ts";
+import { verdict } from "../verdict.ts";
+import { afterAnswer, afterNotFound, type CreateAnswer, type WalkAction } from "../walk.ts";
+import { endWith, exhaustion, reject, retry, rulesOf, SAME_CLOCK, type Provisioning } from "./attempts.ts";
+import { limitsOf } from "./early.ts";
+import { startExecuting } from "./executing.ts";
+
+/** Does what the walk says. */
+export function obey(
+  request: GateRequest,
+  state: Provisioning,
+  attempt: Attempt,
+  action: WalkAction,
+  around: Surroundings,
+): Step {
+  const known: GateRequest = { ...request, tried: state.walk.tried };
+  switch (action.kind) {
+    case "request": {
+      if (action.attempt === "new") return retry(known, state, attempt, SAME_CLOCK, around);
+      const asked: Attempt = { ...attempt, candidate: action.candidate };
+      return enter(known, state, asked, "create", createTask(asked, action), around.now, around);
+    }
+    case "sleep":
+      return action.attempt === "new"
+        ? retry(known, state, attempt, { ...SAME_CLOCK, pauseMs: action.ms }, around)
+        : enter(known, state, attempt, "sleep", { kind: "sleep" }, around.now + action.ms, around);
+    case "look-up":
+      return enter(
+        known,
+        { ...state, lookupLists: [] },
+        attempt,
+        "look-up",
+        lookUpTask(attempt, around.now),
+        around.now,
+        around,
+        [audit("pod.look-up", "ambiguous-create", { attempt: attempt.id })],
+      );
+    case "exhausted":
+      return endWith(known, state, attempt, exhaustion(action.reason), around);
+    case "stop":
+      return endWith(known, state, attempt, verdict("infrastructure", action.reason, "RunPod refused."), around);
+    case "bought":
+      return ignore(request, "the walk ended without a pod in hand");
+    default:
+      return unreachable(action, "walk action");
+  }
+}
+
+export function created(
+  request: GateRequest,
+  state: Provisioning,
+  attempt: Attempt,
+  done: Done,
+  around: Surroundings,
+): Step {
+  if (done.task !== "create-pod") return ignore(request, "not this step's task");
+  const outcome: CreateOutcome = done.outcome;
+  if (outcome.kind === "obsolete") {
+    const ended =
+      outcome.which === "closed"
+        ? verdict("closed", "closed", "The pull request was closed before a GPU was rented.")
+        : verdict("superseded", "head-moved", "The head moved before a GPU was rented.");
+    return endWith(request, state, attempt, ended, around);
+  }
+  if (outcome.kind === "secret-lost") return retry(request, state, attempt, SAME_CLOCK, around);
+  const { candidates } = state.plan;
+  const { walk, action } = afterAnswer(
+    state.walk,
+    candidates,
+    answerOf(outcome),
+    outcome.elapsedMs,
+    rulesOf(request),
+    around.jitter,
+  );
+  const moved: Provisioning = { ...state, walk };
+  const tried: GateRequest = { ...request, tried: walk.tried };
+  switch (outcome.kind) {
+    case "created":
+      return havePod(tried, moved, { ...attempt, createSentAt: outcome.sentAt }, outcome.pod, around.now, around, []);
+    case "ambiguous": {
+      const retryAt = outcome.retryAfterMs === null ? null : around.now + outcome.retryAfterMs;
+      return obey(tried, { ...moved, retryAt }, { ...attempt, createSentAt: outcome.sentAt }, action, around);
+    }
+    case "stop": {
+      const ended = verdict("infrastructure", outcome.reason, outcome.detail);
+      return endWith(tried, moved, attempt, ended, around);
+    }
+    case "capacity":
+    case "rate-limited":
+    case "skip": {
+      if (request.stop !== null) return endWith(tried, moved, attempt, request.stop, around);
+      return obey(nothingBought(tried), moved, attempt, action, around);
+    }
+    default:
+      return unreachable(outcome, "create outcome");
+  }
+}
+
+/** A create that bought nothing breaks a row of pods that never registered (upstream-facts section 6). */
+function nothingBought(request: GateRequest): GateRequest {
+  return { ...request, counts: { ...request.counts, startupFailures: 0 } };
+}
+
+function answerOf(outcome: Exclude<CreateOutcome, { kind: "obsolete" | "secret-lost" }>): CreateAnswer {
+  switch (outcome.kind) {
+    case "created":
+      return { kind: "created" };
+    case "capacity":
+      return { kind: "capacity" };
+    case "rate-limited":
+      return { kind: "rate-limited", retryAfterMs: outcome.retryAfterMs };
+    case "ambiguous":
+      return { kind: "ambiguous", retryAfterMs: outcome.retryAfterMs };
+    case "skip":
+      return { kind: "skip", why: outcome.why };
+    case "stop":
+      return { kind: "stop", reason: outcome.reason };
+    default:
+      return unreachable(outcome, "create outcome");
+  }
+}
+
+/** A pod is ours: booked at once, checked, and watched until it is accepted or rejected. */
+function havePod(
+  request: GateRequest,
+  state: Provisioning,
+  attempt: Attempt,
+  pod: PodFacts,
+  paidFrom: Millis,
+  around: Surroundings,
+  strays: Step["strays"],
+): Step {
+  const owned: Attempt = rememberPod({ ...attempt, paidFrom: attempt.paidFrom ?? paidFrom }, pod);
+  const counted: GateRequest = { ...request, counts: { ...request.counts, pods: request.counts.pods + 1 } };
+  const extras: Extras = {
+    strays,
+    ledger: [
+      {
+        kind: "open",
+        attemptId: attempt.id,
+        podId: pod.id,
+        gpuId: pod.gpuId,
+        tier: attempt.candidate?.tier ?? "",
+        pricePerHour: pod.pricePerHour,
+        paidFrom: owned.paidFrom ?? paidFrom,
+      },
+    ],
+    audit: [audit("pod.bought", null, { pod: pod.id, attempt: attempt.id, gpu: pod.gpuId, price: pod.pricePerHour })],
+  };
+  if (counted.stop !== null) return endWith(counted, state, owned, counted.stop, around, extras);
+  const wrong = judgeAssignment(pod, owned, state.plan.ceilingPrice);
+  if (wrong !== null) return reject(counted, state, owned, "attempt-wrong-gpu", wrong, around, extras);
+  const next: Provisioning = { ...state, step: "start", stepSince: around.now, stepTries: 0, attempt: owned };
+  return go(counted, next, observeStart(counted, owned), around.now, extras);
+}
+
+export function lookedUp(
+  request: GateRequest,
+  state: Provisioning,
+  attempt: Attempt,
+  done: Done,
+  around: Surroundings,
+): Step {
+  if (done.task !== "look-up-pod") return ignore(request, "not this step's task");
+  const limits = limitsOf(request);
+  const outcome = done.outcome;
+  const again = (lists: Millis[]) => {
+    const dueAt = around.now + limits.testPoll;
+    return go(request, { ...state, lookupLists: lists }, lookUpTask(attempt, dueAt), dueAt);
+  };
+  if (outcome.kind === "unknown") return again(state.lookupLists);
+  const named = attempt.proof?.podId;
+  const first = outcome.pods.find((pod) => pod.id === named) ?? outcome.pods[0];
+  if (first !== undefined) {
+    const extras = outcome.pods.filter((pod) => pod.id !== first.id);
+    const strays = extras.map((pod) => ({ podId: pod.id, why: "second pod under one name" }));
+    // Bought at the moment we asked for it: nobody told us a better one.
+    return havePod(request, state, attempt, first, attempt.createSentAt ?? around.now, around, strays);
+  }
+  if (!outcome.complete) return again(state.lookupLists);
+  const lists = [...state.lookupLists, outcome.startedAt].slice(-8);
+  // Two complete lists, and the newest of them begun when the wait was over: lists from before it prove nothing yet.
+  const waited = outcome.startedAt - state.stepSince >= limits.createLookup;
+  if (!waited || lists.length < 2) return again(lists);
+  const closed: Extras = { audit: [audit("attempt.close", "attempt-not-created", { attempt: attempt.id })] };
+  if (request.stop !== null) return endWith(request, state, attempt, request.stop, around, closed);
+  const retryAfterMs = state.retryAt === null ? null : Math.max(0, state.retryAt - around.now);
+  const { candidates } = state.plan;
+  const { walk, action } = afterNotFound(state.walk, candidates, retryAfterMs, rulesOf(request), around.jitter);
+  const step = obey(nothingBought(request), { ...state, walk, retryAt: null }, attempt, action, around);
+  return { ...step, audit: [...(closed.audit ?? []), ...step.audit] };
+}
+
+/** What is looked at while a pod starts. Without its proof a pod is never accepted: GitHub need not be asked before. */
+export function observeStart(request: GateRequest, attempt: Attempt): { kind: "observe"; want: Want } {
+  const want: Want = {};
+  const pull = followsPull(request);
+  if (pull !== undefined) want.pull = pull;
+  if (attempt.pod !== null) want.pod = { id: attempt.pod.id };
+  if (attempt.proof !== null && attempt.runner !== null && attempt.run !== null) {
+    want.runner = { id: attempt.runner.id };
+    want.job = { run: attempt.run, jobName: request.terms?.evidence.jobName ?? "" };
+  }
+  return { kind: "observe", want };
+}
+
+export function starting(
+  request: GateRequest,
+  state: Provisioning,
+  before: Attempt,
+  done: Done,
+  around: Surroundings,
+): Step {
+  if (done.task !== "observe") return ignore(request, "not this step's task");
+  const seen: Observation = done.outcome;
+  const limits = limitsOf(request);
+  const now = around.now;
+  const sighting = seen.pod?.known === true ? seen.pod.value : null;
+  const facts = sighting?.pod ?? null;
+  const dead = facts === null ? null : podDead(facts, before);
+  const attempt = facts === null ? before : rememberPod(before, facts);
+  const turnDown = (reason: Parameters<typeof reject>[3], detail: string) =>
+    reject(request, state, attempt, reason, detail, around);
+
+  const gone = obsolete(request, seen.pull);
+  if (gone !== null) return endWith(request, state, attempt, gone, around);
+  const proof = attempt.proof;
+  const misfit = proof === null ? null : judgeProof(proof, attempt);
+  if (misfit !== null) return turnDown("attempt-wrong-gpu", misfit);
+  const job = jobOf(seen);
+  // Our job runs, or ran, on our runner: that is more than online, and what it says must be heard before the pod is judged.
+  if (proof !== null && job !== null && job.runnerId !== null && job.runnerId === attempt.runner?.id) {
+    return startExecuting(request, state, { ...attempt, onlineAt: now }, around);
+  }
+  if (dead !== null) return turnDown("attempt-pod-died", dead);
+  const age = now - (attempt.createSentAt ?? state.stepSince);
+  if (sighting !== null && sighting.pod === null && sighting.getGone && age >= limits.newbornGrace) {
+    return turnDown("attempt-pod-died", "RunPod no longer knows the pod.");
+  }
+  if (attempt.exit !== null) {
+    const code = attempt.exit.code ?? "an unknown code";
+    return proof === null
+      ? turnDown("attempt-proof-refused", `The start script ended with ${code}.`)
+      : turnDown("attempt-no-registration", `The runner ended with ${code} before it was seen online.`);
+  }
+  const wrong = facts === null ? null : judgeAssignment(facts, attempt, state.plan.ceilingPrice);
+  if (wrong !== null) return turnDown("attempt-wrong-gpu", wrong);
+  if (job !== null && strangerHasIt(job, attempt)) {
+    return turnDown("attempt-strangers-job", "Another runner took this request's job.");
+  }
+  const runner = seen.runner?.known === true && seen.runner.value !== "gone" ? seen.runner.value : null;
+  // The look at the deadline counts, although its answer comes a little later; one that was held up for longer does not (N24).
+  const inTime = age <= limits.startup + limits.testPoll;
+  if (proof !== null && runner?.online === true && facts !== null && inTime) {
+    return startExecuting(request, state, { ...attempt, onlineAt: now }, around);
+  }
+  // Only a look that shows the pod can say that it has no machine.
+  if (facts !== null && !(attempt.pod?.machineSeen ?? false) && age >= limits.machineAssigned) {
+    return turnDown("attempt-no-machine", "RunPod assigned no machine in time.");
+  }
+  if (age >= limits.startup) {
+    const what = proof === null ? "its proof did not arrive" : "its runner did not come online";
+    return turnDown("attempt-no-registration", `The pod was not ready in time: ${what}.`);
+  }
+  const deadline = (attempt.createSentAt ?? state.stepSince) + limits.startup;
+  const poll = proof === null ? limits.watchPoll : limits.testPoll;
+  const next: Provisioning = { ...state, attempt, stepTries: state.stepTries + 1 };
+  return go(request, next, observeStart(request, attempt), Math.min(now + poll, Math.max(now, deadline)));
+}
+
+function jobOf(seen: Observation): JobFacts | null {
+  return seen.job?.known === true && seen.job.value !== "gone" ? seen.job.value.job : null;
+}
+
+function enter(
+  request: GateRequest,
+  state: Provisioning,
+  attempt: Attempt,
+  name: Provisioning["step"],
+  task: Task,
+  dueAt: Millis,
+  around: Surroundings,
+  notes: NonNullable<Extras["audit"]> = [],
+): Step {
+  const next: Provisioning = { ...state, step: name, stepSince: around.now, stepTries: 0, attempt };
+  return go(request, next, task, dueAt, { audit: notes });
+}
+
+export function lookUpTask(attempt: Attempt, notBefore: Millis): Task {
+  return { kind: "look-up-pod", podName: attempt.podName, podId: attempt.proof?.podId ?? null, notBefore };
+}
+
+function createTask(attempt: Attempt, action: Extract<WalkAction, { kind: "request" }>): Task {
+  return {
+    kind: "create-pod",
+    attemptId: attempt.id,
+    podName: attempt.podName,
+    candidate: action.candidate,
+    timeoutMs: action.timeoutMs,
+  };
+}
