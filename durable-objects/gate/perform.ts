@@ -2,7 +2,8 @@
  * Performing tasks: each kind of task is one call (or one bounded set of reads) through the typed clients, and its answer in
  * the core's words. No decision is made here; whatever is not clearly an answer comes back as unknown, lost or ambiguous.
  */
-import { authorize } from "../../shared/authorize/authorize.ts";
+import { authorize, type AuthorizePort } from "../../shared/authorize/authorize.ts";
+import { readAhead } from "../../shared/authorize/read-ahead.ts";
 import { authorizeValidation } from "../../shared/authorize/validation.ts";
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import { microUsd } from "../../shared/cost/estimate.ts";
@@ -154,7 +155,7 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
   }
 }
 
-async function authorizeNow(context: PerformContext) {
+async function authorizeNow(context: PerformContext, port: AuthorizePort = context.github) {
   const { request, github, ports, store } = context;
   const common = {
     repositoryId: context.repository.id,
@@ -165,7 +166,7 @@ async function authorizeNow(context: PerformContext) {
   const result =
     request.kind === "validation"
       ? await authorizeValidation(github, { ...common, revision: request.revision ?? request.headSha })
-      : await authorize(github, {
+      : await authorize(port, {
           ...common,
           prNumber: request.prNumber ?? 0,
           tested: request.kind === "recovery" ? "head" : "as-configured",
@@ -182,7 +183,9 @@ async function authorizeNow(context: PerformContext) {
 async function recheck(context: PerformContext): Promise<RecheckOutcome> {
   const { request, github } = context;
   const before = request.admission;
-  const { outcome } = await authorizeNow(context);
+  const stored = (request.prepared?.artifacts.length ?? 0) > 0 ? request.prepared : null;
+  const artifacts = stored === null ? null : github.listArtifacts(stored.run.runId);
+  const { outcome } = await authorizeNow(context, readingAhead(context));
   if (outcome.kind !== "admitted" || before === null) return outcome;
   const { admission, terms } = outcome;
   if (!admission.gpuRequired) return outcome;
@@ -191,18 +194,37 @@ async function recheck(context: PerformContext): Promise<RecheckOutcome> {
   }
   const changed = changedInputs(before, admission, request.terms, terms);
   if (changed !== null) return { kind: "stale-inputs", why: changed, terms, admission };
-  const prepared = request.prepared;
-  if (prepared !== null && prepared.artifacts.length > 0) {
-    const listed = await github.listArtifacts(prepared.run.runId);
+  if (stored !== null && artifacts !== null) {
+    const listed = await artifacts;
     if (!listed.ok && listed.error.reason !== "not-found") {
       return { kind: "unknown", why: describeFailure(listed.error), retryAt: retryAt(listed.error) };
     }
     const alive = new Set(listed.ok ? listed.value.items.filter((item) => !item.expired).map((item) => item.id) : []);
-    const missing = prepared.artifacts.find((artifact) => !alive.has(artifact.id));
+    const missing = stored.artifacts.find((artifact) => !alive.has(artifact.id));
     if (missing !== undefined) return { kind: "stale-inputs", why: `artifact ${missing.name} is gone or expired`, terms, admission };
   }
   // The tested revision stays the one that was prepared: the merge commit moves with every push to the base.
   return { ...outcome, admission: { ...admission, testedSha: before.testedSha, baseSha: before.baseSha } };
+}
+
+/** Inside the lock the reads are known from last time, and others wait: they are begun together. */
+function readingAhead(context: PerformContext): AuthorizePort {
+  const { request, github, store } = context;
+  const { admission, terms, prNumber } = request;
+  const config = terms === null ? null : store.config(terms.configHash);
+  if (admission === null || terms === null || prNumber === null || config === null) return github;
+  const listed = new Set([...config.access.users, ...config.access.bots].map((person) => person.id));
+  return readAhead(github, {
+    repositoryId: context.repository.id,
+    prNumber,
+    headSha: request.headSha,
+    defaultBranch: admission.defaultBranch,
+    workflows: [terms.workflows.prepare, terms.workflows.execute],
+    logins: [admission.author, request.actor ?? admission.author]
+      .filter((person) => !listed.has(person.id))
+      .map((person) => person.login),
+    merge: terms.testedRevision === "merge" && request.kind !== "recovery",
+  });
 }
 
 function changedInputs(before: Admission, now: Admission, termsBefore: Terms | null, termsNow: Terms): string | null {
