@@ -6,64 +6,10 @@ import { CallRate } from "../../durable-objects/gate/rate.ts";
 import { migrate } from "../../durable-objects/gate/schema.ts";
 import { podStanding } from "../../durable-objects/gate/standing.ts";
 import { Store } from "../../durable-objects/gate/store.ts";
-import type { Attempt, GateRequest } from "../../shared/lifecycle/model.ts";
-import { newRequest } from "../../shared/lifecycle/route.ts";
+import type { Attempt } from "../../shared/lifecycle/model.ts";
 import { nodeSql } from "../support/node-sql.ts";
 import { BOARD, T0 } from "./ports.ts";
-
-const ATTEMPT: Attempt = {
-  id: "a2",
-  number: 2,
-  podName: "gpu-gate-testing-a2",
-  label: "l2",
-  reservedMicros: 1,
-  runner: null,
-  proofHash: null,
-  exitHash: null,
-  run: null,
-  candidate: null,
-  createSentAt: T0,
-  paidFrom: null,
-  pod: null,
-  proof: null,
-  onlineAt: null,
-  exit: null,
-};
-
-const POD = {
-  id: "p2",
-  gpuId: null,
-  pricePerHour: null,
-  dataCenterId: null,
-  startedAt: null,
-  runtimeSeen: false,
-  machineSeen: false,
-};
-
-function request(attempt: Attempt): GateRequest {
-  const what = { kind: "pull-request", prNumber: 7, headSha: "a".repeat(40), generation: 1, row: 1 } as const;
-  return {
-    ...newRequest("r1", { ...what, actor: null, approvedBy: null }, T0),
-    state: {
-      kind: "provisioning",
-      step: "create",
-      hold: { fence: 1, since: T0 },
-      prepared: null,
-      backToPreparing: 0,
-      since: T0,
-      stepSince: T0,
-      stepTries: 0,
-      plan: { madeAt: T0, candidates: [], image: "i", ceilingPrice: 1 },
-      walk: { index: 0, transientHere: 0, usedMs: 0, invalid: 0, tried: [] },
-      attempt,
-      teardown: null,
-      afterwards: null,
-      rejection: null,
-      lookupLists: [],
-      retryAt: null,
-    },
-  };
-}
+import { ATTEMPT, POD, request } from "./request.ts";
 
 describe("the standing of a pod at its gate", () => {
   const listedAt = T0 + 100_000;
