@@ -204,6 +204,7 @@ export class Gate {
     if (this.#readOnly) return { overdue: 0, open: 0, pods: this.store.openLedgerPodIds() };
     const now = this.#ports.clock.now();
     this.store.forgetDeliveries(now - DELIVERY_MEMORY_MS);
+    this.store.flushCounters();
     const overdue = this.store.dueTasks(now - 5_000, 1000).length;
     if (this.store.repository() !== null && this.store.taskOf("reconcile", "repository") === null) {
       const last = Number(this.store.meta("reconciled_at") ?? "0");

@@ -11,7 +11,8 @@ const MIGRATIONS: readonly (readonly string[])[] = [
   [
     `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)`,
     // One row per delivery that was processed, by GitHub's guid: a redelivery of a processed one changes nothing.
-    `CREATE TABLE deliveries (guid TEXT PRIMARY KEY, event TEXT NOT NULL, at INTEGER NOT NULL, outcome TEXT NOT NULL)`,
+    `CREATE TABLE deliveries (
+      guid TEXT PRIMARY KEY, event TEXT NOT NULL, at INTEGER NOT NULL, outcome TEXT NOT NULL) WITHOUT ROWID`,
     `CREATE INDEX deliveries_at ON deliveries (at)`,
     `CREATE TABLE requests (
       id TEXT PRIMARY KEY, kind TEXT NOT NULL, pr_number INTEGER, head_sha TEXT NOT NULL, generation INTEGER NOT NULL,
@@ -38,11 +39,18 @@ const MIGRATIONS: readonly (readonly string[])[] = [
       pod_id TEXT PRIMARY KEY, attempt_id TEXT NOT NULL, request_id TEXT NOT NULL, gpu_id TEXT, tier TEXT NOT NULL,
       price_per_hour REAL, paid_from INTEGER NOT NULL, closed_at INTEGER, proven_at INTEGER, estimate_micros INTEGER,
       outcome TEXT, billed_micros INTEGER)`,
-    // Money of one attempt: reserved before anything is bought, then spent or released, then final.
+    // Money of one attempt: reserved before anything is bought, then spent or released, then final. Confirmed: the account
+    // has said yes. Raised: its pod has cost more than was reserved.
     `CREATE TABLE money (
       attempt_id TEXT PRIMARY KEY, request_id TEXT NOT NULL, pr_number INTEGER, author_id TEXT, micros INTEGER NOT NULL,
-      state TEXT NOT NULL, at INTEGER NOT NULL)`,
+      state TEXT NOT NULL, at INTEGER NOT NULL, confirmed INTEGER NOT NULL DEFAULT 0, raised INTEGER NOT NULL DEFAULT 0)`,
     `CREATE INDEX money_at ON money (at)`,
+    // The stage report of each closed ledger line, as JSON.
+    `CREATE TABLE costs (
+      attempt_id TEXT PRIMARY KEY, pod_id TEXT NOT NULL UNIQUE, request_id TEXT NOT NULL, at INTEGER NOT NULL,
+      report TEXT NOT NULL)`,
+    `CREATE INDEX costs_at ON costs (at)`,
+    `CREATE INDEX costs_request ON costs (request_id)`,
     // Pods that carry our name and belong to no open attempt: removed on their own.
     `CREATE TABLE strays (
       pod_id TEXT PRIMARY KEY, why TEXT NOT NULL, since INTEGER NOT NULL, done_at INTEGER, record TEXT NOT NULL)`,

@@ -8,9 +8,10 @@ import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import type { AuditNote, LedgerOp } from "../../shared/lifecycle/step.ts";
 import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
+import { MoneyTable, type MoneyLineIn } from "./money-table.ts";
 import type { Sql, SqlValue } from "./ports.ts";
 
-export type Lane = "main" | "check" | "stray" | "reconcile";
+export type Lane = "main" | "check" | "stray" | "reconcile" | "cost";
 
 export interface StoredTask {
   readonly id: number;
@@ -41,10 +42,12 @@ export interface LockRow {
   readonly since: Millis | null;
 }
 
-const laneSchema = z.enum(["main", "check", "stray", "reconcile"]);
+const laneSchema = z.enum(["main", "check", "stray", "reconcile", "cost"]);
 
 export class Store {
   readonly #sql: Sql;
+  readonly #counted = new Map<string, number>();
+  #known: ReturnType<Store["repository"]> = null;
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -60,11 +63,21 @@ export class Store {
     return { repository: { id, owner, name }, installationId: this.meta("installation_id") };
   }
 
+  /** Written only when GitHub named it differently than last time: this is called for every delivery. */
   rememberRepository(repository: RepositoryRef, installationId: string | null): void {
+    const known = (this.#known ??= this.repository());
+    const installation = installationId ?? known?.installationId ?? null;
+    const same =
+      known?.repository.id === repository.id &&
+      known.repository.owner === repository.owner &&
+      known.repository.name === repository.name &&
+      known.installationId === installation;
+    if (same) return;
     this.setMeta("repository_id", repository.id);
     this.setMeta("repository_owner", repository.owner);
     this.setMeta("repository_name", repository.name);
-    if (installationId !== null) this.setMeta("installation_id", installationId);
+    if (installation !== null) this.setMeta("installation_id", installation);
+    this.#known = { repository, installationId: installation };
   }
 
   meta(key: string): string | null {
@@ -178,14 +191,14 @@ export class Store {
     return `r${next}`;
   }
 
-  attempt(id: string): { readonly requestId: string; readonly proofHash: string | null; readonly exitHash: string | null } | null {
+  attempt(
+    id: string,
+  ): { readonly requestId: string; readonly proofHash: string | null; readonly exitHash: string | null } | null {
     const row = this.#sql.exec<{ request_id: string; proof_hash: string | null; exit_hash: string | null }>(
       `SELECT request_id, proof_hash, exit_hash FROM attempts WHERE id = ?`,
       id,
     )[0];
-    return row === undefined
-      ? null
-      : { requestId: row.request_id, proofHash: row.proof_hash, exitHash: row.exit_hash };
+    return row === undefined ? null : { requestId: row.request_id, proofHash: row.proof_hash, exitHash: row.exit_hash };
   }
 
   attemptOfPodName(podName: string): string | null {
@@ -202,7 +215,12 @@ export class Store {
   }
 
   setLock(lock: LockRow): void {
-    this.#sql.exec(`UPDATE lock SET holder = ?, fence = ?, since = ? WHERE id = 1`, lock.holder, lock.fence, lock.since);
+    this.#sql.exec(
+      `UPDATE lock SET holder = ?, fence = ?, since = ? WHERE id = 1`,
+      lock.holder,
+      lock.fence,
+      lock.since,
+    );
   }
 
   enqueue(requestId: string, since: Millis): number {
@@ -215,7 +233,9 @@ export class Store {
   }
 
   firstInQueue(): string | null {
-    return this.#sql.exec<{ request_id: string }>(`SELECT request_id FROM queue ORDER BY seq LIMIT 1`)[0]?.request_id ?? null;
+    return (
+      this.#sql.exec<{ request_id: string }>(`SELECT request_id FROM queue ORDER BY seq LIMIT 1`)[0]?.request_id ?? null
+    );
   }
 
   placeInQueue(requestId: string): number | null {
@@ -261,7 +281,9 @@ export class Store {
   }
 
   taskCreatedAt(id: number): Millis | null {
-    return this.#sql.exec<{ created_at: number }>(`SELECT created_at FROM tasks WHERE id = ?`, id)[0]?.created_at ?? null;
+    return (
+      this.#sql.exec<{ created_at: number }>(`SELECT created_at FROM tasks WHERE id = ?`, id)[0]?.created_at ?? null
+    );
   }
 
   removeTask(id: number): void {
@@ -279,7 +301,8 @@ export class Store {
   /** When the next task is due; tasks under way do not count. */
   nextDue(): Millis | null {
     return (
-      this.#sql.exec<{ due: number | null }>(`SELECT min(due_at) AS due FROM tasks WHERE started_at IS NULL`)[0]?.due ?? null
+      this.#sql.exec<{ due: number | null }>(`SELECT min(due_at) AS due FROM tasks WHERE started_at IS NULL`)[0]?.due ??
+      null
     );
   }
 
@@ -342,57 +365,25 @@ export class Store {
 
   /** Pods we pay for: bought and not yet proven gone. */
   openLedgerPodIds(): readonly string[] {
-    return this.#sql.exec<{ pod_id: string }>(`SELECT pod_id FROM ledger WHERE closed_at IS NULL`).map((row) => row.pod_id);
+    return this.#sql
+      .exec<{ pod_id: string }>(`SELECT pod_id FROM ledger WHERE closed_at IS NULL`)
+      .map((row) => row.pod_id);
+  }
+
+  openLedgerLines(): readonly LedgerLine[] {
+    return this.#sql.exec<LedgerLine>(`SELECT * FROM ledger WHERE closed_at IS NULL ORDER BY paid_from`);
   }
 
   ledgerLine(podId: string): LedgerLine | null {
     return this.#sql.exec<LedgerLine>(`SELECT * FROM ledger WHERE pod_id = ?`, podId)[0] ?? null;
   }
 
-  reserveMoney(line: {
-    attemptId: string;
-    requestId: string;
-    prNumber: number | null;
-    authorId: string | null;
-    micros: number;
-    at: Millis;
-  }): void {
-    this.#sql.exec(
-      `INSERT OR IGNORE INTO money (attempt_id, request_id, pr_number, author_id, micros, state, at)
-       VALUES (?, ?, ?, ?, ?, 'reserved', ?)`,
-      line.attemptId,
-      line.requestId,
-      line.prNumber,
-      line.authorId,
-      line.micros,
-      line.at,
-    );
+  reserveMoney(line: MoneyLineIn): void {
+    new MoneyTable(this.#sql).reserve(line, false);
   }
 
   settleMoney(attemptId: string, micros: number | null): void {
-    if (micros === null) {
-      this.#sql.exec(`UPDATE money SET state = 'released', micros = 0 WHERE attempt_id = ? AND state = 'reserved'`, attemptId);
-      return;
-    }
-    this.#sql.exec(
-      `UPDATE money SET state = 'spent', micros = ? WHERE attempt_id = ? AND state = 'reserved'`,
-      micros,
-      attemptId,
-    );
-  }
-
-  /** Lines that may count in a window that began at `since`, and every open reservation. */
-  moneyLines(since: Millis, requestId: string, prNumber: number | null): readonly MoneyRow[] {
-    return this.#sql.exec<MoneyRow>(
-      `SELECT * FROM money WHERE state <> 'released' AND (at >= ? OR state = 'reserved' OR request_id = ? OR pr_number = ?)`,
-      since,
-      requestId,
-      prNumber,
-    );
-  }
-
-  moneyOf(attemptId: string): MoneyRow | null {
-    return this.#sql.exec<MoneyRow>(`SELECT * FROM money WHERE attempt_id = ?`, attemptId)[0] ?? null;
+    new MoneyTable(this.#sql).settle(attemptId, micros);
   }
 
   // Audit, configurations, counters.
@@ -443,17 +434,31 @@ export class Store {
     this.#sql.exec(`INSERT OR IGNORE INTO configs (hash, config) VALUES (?, ?)`, hash, JSON.stringify(config));
   }
 
+  /**
+   * Counters are kept in memory and written with `flushCounters`: they are told, never decided with, and a write per
+   * delivery would cost more than the delivery.
+   */
   count(name: string, by = 1): void {
-    this.#sql.exec(
-      `INSERT INTO counters (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value`,
-      name,
-      by,
-    );
+    this.#counted.set(name, (this.#counted.get(name) ?? 0) + by);
+  }
+
+  flushCounters(): void {
+    for (const [name, by] of this.#counted) {
+      this.#sql.exec(
+        `INSERT INTO counters (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value`,
+        name,
+        by,
+      );
+    }
+    this.#counted.clear();
   }
 
   counters(): Readonly<Record<string, number>> {
+    this.flushCounters();
     return Object.fromEntries(
-      this.#sql.exec<{ name: string; value: number }>(`SELECT name, value FROM counters`).map((row) => [row.name, row.value]),
+      this.#sql
+        .exec<{ name: string; value: number }>(`SELECT name, value FROM counters`)
+        .map((row) => [row.name, row.value]),
     );
   }
 
@@ -519,16 +524,6 @@ export type LedgerLine = {
   estimate_micros: number | null;
   outcome: string | null;
   billed_micros: number | null;
-};
-
-export type MoneyRow = {
-  attempt_id: string;
-  request_id: string;
-  pr_number: number | null;
-  author_id: string | null;
-  micros: number;
-  state: string;
-  at: number;
 };
 
 export type AuditRow = {
