@@ -89,7 +89,7 @@ export async function originatingCaller(
   const workflowPath = workflow(config, claims);
   const { prepare, execute } = config.workflows;
   if (workflowPath === prepare || workflowPath === execute) {
-    return err(refuse({ reason: "workflow-never-opens", path: workflowPath }, claims));
+    return err(refuse({ reason: "workflow-never-opens", got: workflowPath }, claims));
   }
   const refusal = checkOrigin(claims, {
     fullName: named.fullName,

@@ -61,6 +61,21 @@ export function createTokenKeys(issuer: string, deps: { readonly fetch: FetchLik
   /** When the set was last asked for, answered or not. */
   let lookedAt: Millis | null = null;
   let lookFailed = false;
+  let running: { readonly look: Promise<Result<Held, string>>; readonly since: Millis } | null = null;
+
+  /** Calls that come while a look is under way wait for that one, unless it has taken longer than it may. */
+  async function look(): Promise<Result<Held, string>> {
+    const now = deps.clock.now();
+    if (running === null || now - running.since >= FETCH_TIMEOUT_MS) running = { look: fetchKeys(), since: now };
+    const mine = running;
+    try {
+      return await untilAborted(mine.look, timeoutSignal(FETCH_TIMEOUT_MS));
+    } catch {
+      return err("the issuer did not answer in time");
+    } finally {
+      if (running === mine) running = null;
+    }
+  }
 
   async function fetchKeys(): Promise<Result<Held, string>> {
     lookedAt = deps.clock.now();
@@ -90,8 +105,8 @@ export function createTokenKeys(issuer: string, deps: { readonly fetch: FetchLik
     const known = held?.keys.get(kid);
     if (known !== undefined && held !== null && now - held.at < FRESH_MS) return ok(known);
     const coolingDown = lookedAt !== null && now - lookedAt < COOL_DOWN_MS;
-    if (!coolingDown) {
-      const fetched = await fetchKeys();
+    if (!coolingDown || running !== null) {
+      const fetched = await look();
       const key = fetched.ok ? fetched.value.keys.get(kid) : undefined;
       if (key !== undefined) return ok(key);
       if (fetched.ok) return err(refusedFor({ reason: "unknown-key", kid: safeText(kid, 100) }));

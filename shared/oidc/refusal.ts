@@ -32,7 +32,7 @@ export type Refusal =
       readonly expected: string;
     }
   /** The configuration names prepare or execute as the workflow that asks: their tokens never open requests. */
-  | { readonly reason: "workflow-never-opens"; readonly path: string }
+  | { readonly reason: "workflow-never-opens"; readonly got: string }
   | { readonly reason: "event"; readonly got: string; readonly expected: string }
   | { readonly reason: "ref"; readonly got: string; readonly expected: string }
   | { readonly reason: "runner-environment"; readonly got: string }
