@@ -10,7 +10,7 @@ import { claims, ISSUER, jwk, KEY, NOW, sign, signingKey, type Json } from "./ha
 const NEXT = signingKey("key-2");
 const SMALL = signingKey("key-small", 1024);
 
-type Answer = { readonly keys: readonly Json[] } | Response | "down";
+type Answer = { readonly keys: readonly Json[] } | (() => Response) | "down";
 
 function issuer(first: Answer) {
   let answer = first;
@@ -21,7 +21,7 @@ function issuer(first: Answer) {
     fetch: async (url, init) => {
       asked.push({ url, init });
       if (answer === "down") throw new TypeError("no route to host");
-      return answer instanceof Response ? answer.clone() : Response.json(answer);
+      return typeof answer === "function" ? answer() : Response.json(answer);
     },
   });
   return {
@@ -113,11 +113,11 @@ describe("the issuer's keys", () => {
   });
 
   it.each<[string, Answer]>([
-    ["an error page", new Response("oops", { status: 502 })],
-    ["a redirect", new Response(null, { status: 302, headers: { location: "https://evil.test/jwks" } })],
-    ["no JSON", new Response("<html>", { status: 200 })],
-    ["JSON of another shape", Response.json({ keys: "many" })],
-    ["a megabyte", new Response(" ".repeat(1_000_000), { status: 200 })],
+    ["an error page", () => new Response("oops", { status: 502 })],
+    ["a redirect", () => new Response(null, { status: 302, headers: { location: "https://evil.test/jwks" } })],
+    ["no JSON", () => new Response("<html>", { status: 200 })],
+    ["JSON of another shape", () => Response.json({ keys: "many" })],
+    ["a megabyte", () => new Response(" ".repeat(1_000_000), { status: 200 })],
   ])("%s in place of keys is an outage", async (_what, answer) => {
     const world = issuer(answer);
     expect(await world.verify(good())).toBe("unavailable");
