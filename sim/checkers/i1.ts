@@ -1,0 +1,38 @@
+/**
+ * I1: at most one paid pod per repository, ambiguous creates included. A pod that appears under a name nobody waits for any
+ * more is exempt until two cron ticks could have seen it, and while its removal is under way.
+ */
+import type { VirtualPod } from "../runpod.ts";
+import { podsOf, type Checker, type WorldView } from "../view.ts";
+
+/** Two ticks, and the time a tick's own questions take. */
+const TICKS = 2;
+const SLACK_MS = 60_000;
+
+export function i1(): Checker {
+  return {
+    name: "I1",
+    step(world) {
+      for (const repository of world.github.repositories) {
+        const paid = podsOf(world, repository.id).filter((pod) => pod.releasedAt === null);
+        if (paid.length < 2) continue;
+        const counted = paid.filter((pod) => !exempt(pod, world));
+        if (counted.length > 1) {
+          return `${repository.name} pays for ${counted.length} pods: ${counted.map((pod) => `${pod.id} (${pod.name})`).join(", ")}`;
+        }
+      }
+      return null;
+    },
+  };
+}
+
+/** The orders of removal it has had, or the ticks it has not yet had, excuse a late pod. */
+export function exempt(pod: VirtualPod, world: WorldView): boolean {
+  if (!pod.late) return false;
+  if (pod.deletes.length > 0) return true;
+  const visible = Math.max(pod.createdAt, pod.listedFrom, world.runpodUpSince);
+  const seen = world.ticks.filter((tick) => tick >= visible);
+  const second = seen[TICKS - 1];
+  // Faults may take a tick's list away; only a calm world owes the removal at once.
+  return second === undefined || world.now < second + SLACK_MS || !world.faults.healed;
+}

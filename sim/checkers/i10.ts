@@ -1,0 +1,30 @@
+/**
+ * I10: a duplicate, late, reordered or lost webhook changes nothing but the time of the outcome. So a head has one request,
+ * and one more for each time a person asked again; never two that are open.
+ */
+import type { Checker } from "../view.ts";
+
+type Row = { head_sha: string; kind: string; n: number; open: number };
+
+export function i10(): Checker {
+  const looked = new Map<string, number>();
+  return {
+    name: "I10",
+    step(world) {
+      for (const host of world.hosts) {
+        const count = host.sql.exec<{ n: number }>("SELECT count(*) AS n FROM requests")[0]?.n ?? 0;
+        if (looked.get(host.repository.id) === count) continue;
+        looked.set(host.repository.id, count);
+        const rows = host.sql.exec<Row>(
+          "SELECT head_sha, kind, count(*) AS n, sum(state <> 'concluded') AS open FROM requests GROUP BY head_sha, kind",
+        );
+        for (const row of rows) {
+          if (row.open > 1) return `${row.head_sha.slice(0, 8)} has ${row.open} open requests`;
+          const asked = host.repository.asks.get(row.head_sha) ?? 0;
+          if (row.n > 1 + asked) return `${row.head_sha.slice(0, 8)} has ${row.n} requests, and was asked for again ${asked} times`;
+        }
+      }
+      return null;
+    },
+  };
+}

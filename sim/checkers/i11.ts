@@ -1,0 +1,53 @@
+/**
+ * I11: unknown is neither idle nor success. A pod that is healthy and at work for a pull request that never changed, whose
+ * run nobody touched and whose time is not over, is not deleted: whatever call failed meanwhile.
+ */
+import { EXECUTE, type Repository, type Run } from "../github-model.ts";
+import type { NetRequest } from "../net.ts";
+import type { VirtualPod } from "../runpod.ts";
+import { repositoryOf, type Checker, type WorldView } from "../view.ts";
+
+/** Shorter than setup, lifetime and backstop, from the first instant a deadline may count from. */
+const SETUP_MS = 900_000;
+const LIFETIME_MS = 3_600_000;
+const SLACK_MS = 10_000;
+
+export function i11(): Checker {
+  return {
+    name: "I11",
+    performing(world, operation, request) {
+      return operation === "deletePod" ? deleteProblem(world, request) : null;
+    },
+  };
+}
+
+function deleteProblem(world: WorldView, request: NetRequest): string | null {
+  const id = decodeURIComponent(request.path.split("/").at(-1) ?? "");
+  const pod = world.runpod.pods.find((one) => one.id === id);
+  if (pod === undefined || pod.releasedAt !== null || pod.deletes.length > 0 || pod.late) return null;
+  const repository = repositoryOf(world, pod.env["GPU_GATE_REPOSITORY_ID"] ?? "");
+  const run = repository?.runs.get(pod.env["GPU_GATE_RUN_ID"] ?? "");
+  if (repository === undefined || run === undefined || !healthy(pod, run, world)) return null;
+  if (excused(repository, run, world)) return null;
+  return `${pod.id} is deleted by ${request.caller} in the middle of its healthy job`;
+}
+
+/** At work: its machine is up, its own job runs on it, in time. */
+function healthy(pod: VirtualPod, run: Run, world: WorldView): boolean {
+  const job = run.jobs.at(-1)?.[0];
+  if (!pod.busy || !pod.runtimeUp || pod.status !== "RUNNING" || run.path !== EXECUTE) return false;
+  if (job?.status !== "in_progress" || job.runnerId === "31337" || run.attempt !== 1 || run.cancelAsked || run.gone) return false;
+  const testing = job.steps[2]?.status === "in_progress";
+  const age = world.now - pod.createdAt + Math.abs(world.skew) + SLACK_MS;
+  // A test step that began seconds ago may not have been read yet.
+  return testing ? age < SETUP_MS : age < SETUP_MS - 60_000 && age < LIFETIME_MS;
+}
+
+/** Somebody changed their mind, or may have. */
+function excused(repository: Repository, run: Run, world: WorldView): boolean {
+  const { weights } = world.faults.plan;
+  if (weights.has("operator-stops") || weights.has("newer-schema")) return true;
+  const head = [...repository.heads].find(([sha, one]) => one.mergeSha === run.inputs["tested_sha"] || sha === run.inputs["tested_sha"]);
+  const pull = head === undefined ? undefined : repository.pulls.get(head[1].prNumber);
+  return pull === undefined || pull.changes.some((at) => at > run.createdAt - 60_000);
+}

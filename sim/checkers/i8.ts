@@ -1,0 +1,32 @@
+/**
+ * I8: a run of ours is cancelled only after its pod is gone, and only when the last read before showed exactly this attempt,
+ * unfinished.
+ */
+import { EXECUTE, type Repository } from "../github-model.ts";
+import { podsOf, type Checker } from "../view.ts";
+
+export function i8(): Checker {
+  const seen = new Map<Repository, number>();
+  return {
+    name: "I8",
+    step(world) {
+      for (const repository of world.github.repositories) {
+        for (const cancel of repository.cancels.slice(seen.get(repository) ?? 0)) {
+          const { run } = cancel;
+          if (cancel.lastRead === null) return `run ${run.id} is cancelled without having been read`;
+          if (cancel.lastRead.attempt !== 1) return `attempt ${cancel.lastRead.attempt} of run ${run.id} is cancelled; ours is 1`;
+          if (cancel.lastRead.status === "completed") return `run ${run.id} is cancelled although it was read as completed`;
+          if (run.path !== EXECUTE) continue;
+          const pod = podsOf(world, repository.id).find(
+            (one) => one.env["GPU_GATE_RUN_ID"] === run.id && !one.late && one.createdAt <= cancel.at,
+          );
+          if (pod !== undefined && (pod.releasedAt === null || pod.releasedAt > cancel.at)) {
+            return `run ${run.id} is cancelled before its pod ${pod.id} is gone`;
+          }
+        }
+        seen.set(repository, repository.cancels.length);
+      }
+      return null;
+    },
+  };
+}

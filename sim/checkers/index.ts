@@ -1,0 +1,18 @@
+/** The checkers of one run: fresh ones, since each keeps what it has seen. */
+import type { Checker } from "../view.ts";
+import { i1 } from "./i1.ts";
+import { i2 } from "./i2.ts";
+import { i3 } from "./i3.ts";
+import { i4 } from "./i4.ts";
+import { i5 } from "./i5.ts";
+import { i6 } from "./i6.ts";
+import { i7 } from "./i7.ts";
+import { i8 } from "./i8.ts";
+import { i9 } from "./i9.ts";
+import { i10 } from "./i10.ts";
+import { i11 } from "./i11.ts";
+import { i12 } from "./i12.ts";
+
+export function checkersFor(): readonly Checker[] {
+  return [i1(), i2(), i3(), i4(), i5(), i6(), i7(), i8(), i9(), i10(), i11(), i12()];
+}

@@ -1,0 +1,103 @@
+/** What was reached: states and steps, the ways between them, tasks, reasons, faults, calls. */
+import { REASON_CODES } from "../shared/audit/reasons.ts";
+import { stateKinds } from "../shared/lifecycle/model.ts";
+import { onRepeat } from "../shared/lifecycle/tasks.ts";
+import { FAULT_KINDS } from "./faults.ts";
+
+type Counts = Map<string, number>;
+
+const bump = (counts: Counts, name: string, by = 1): void => void counts.set(name, (counts.get(name) ?? 0) + by);
+
+export class Coverage {
+  readonly states: Counts = new Map();
+  readonly transitions: Counts = new Map();
+  readonly tasks: Counts = new Map();
+  readonly reasons: Counts = new Map();
+  readonly acts: Counts = new Map();
+  readonly calls: Counts = new Map();
+  readonly notes: Counts = new Map();
+  readonly faults: Counts = new Map();
+  concluded = 0;
+  readonly #at = new Map<string, string>();
+  readonly #lastTask = new Map<string, string>();
+
+  /** Reads what the gate stores, as it stores it. */
+  wrote(host: string, query: string, bindings: readonly unknown[]): void {
+    if (query.startsWith("INSERT INTO requests")) this.#request(host, String(bindings[0]), String(bindings[5]), String(bindings[9]));
+    else if (query.startsWith("INSERT INTO tasks")) {
+      bump(this.tasks, `${String(bindings[0])} ${String(bindings[2])}`);
+      if (bindings[0] === "main") this.#lastTask.set(`${host} ${String(bindings[1])}`, String(bindings[2]));
+    } else if (query.startsWith("INSERT INTO audit")) {
+      bump(this.acts, String(bindings[2]));
+      if (bindings[3] !== null) bump(this.reasons, String(bindings[3]));
+    }
+  }
+
+  call(name: string): void {
+    bump(this.calls, name);
+  }
+
+  note(text: string): void {
+    bump(this.notes, text);
+  }
+
+  add(other: Coverage): void {
+    const pairs: [Counts, Counts][] = [
+      [this.states, other.states],
+      [this.transitions, other.transitions],
+      [this.tasks, other.tasks],
+      [this.reasons, other.reasons],
+      [this.acts, other.acts],
+      [this.calls, other.calls],
+      [this.notes, other.notes],
+      [this.faults, other.faults],
+    ];
+    for (const [mine, theirs] of pairs) for (const [name, count] of theirs) bump(mine, name, count);
+    this.concluded += other.concluded;
+  }
+
+  unreached(): Readonly<Record<string, readonly string[]>> {
+    const states = new Set([...this.states.keys()].map((name) => name.split(" ")[0]));
+    const tasks = new Set([...this.tasks.keys()].map((name) => name.split(" ")[1]));
+    return {
+      states: stateKinds.filter((kind) => !states.has(kind)),
+      tasks: Object.keys(onRepeat).filter((kind) => !tasks.has(kind)),
+      reasons: REASON_CODES.filter((code) => !this.reasons.has(code)),
+      faults: FAULT_KINDS.filter((kind) => !this.faults.has(kind)),
+    };
+  }
+
+  json(): Readonly<Record<string, unknown>> {
+    const sorted = (counts: Counts): Record<string, number> =>
+      Object.fromEntries([...counts].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+    return {
+      concluded: this.concluded,
+      states: sorted(this.states),
+      transitions: sorted(this.transitions),
+      tasks: sorted(this.tasks),
+      reasons: sorted(this.reasons),
+      acts: sorted(this.acts),
+      calls: sorted(this.calls),
+      faults: sorted(this.faults),
+      notes: sorted(this.notes),
+      unreached: this.unreached(),
+    };
+  }
+
+  #request(host: string, id: string, kind: string, record: string): void {
+    const key = `${host} ${id}`;
+    const state = record.slice(record.lastIndexOf('"state":{"kind":"'));
+    const step = /^"state":\{"kind":"[^"]+","step":"([^"]+)"/.exec(state)?.[1];
+    const teardown = /"teardown":\{"step":"([^"]+)"/.exec(state)?.[1];
+    const removing = kind === "cleaning" || step === "teardown";
+    const now = [kind, step, removing ? teardown : undefined].filter((part) => part !== undefined).join(" ");
+    const before = this.#at.get(key);
+    bump(this.states, now);
+    if (before !== now) {
+      const by = this.#lastTask.get(key) ?? "-";
+      bump(this.transitions, `${before ?? "(none)"} -[${by}]-> ${now}`);
+      if (kind === "concluded") this.concluded += 1;
+    }
+    this.#at.set(key, now);
+  }
+}

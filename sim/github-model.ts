@@ -1,0 +1,720 @@
+/**
+ * A GitHub in memory: pull requests, workflow runs and jobs, just-in-time runners, check runs, and the webhooks about them,
+ * with the vendor's rules (github-facts). Its books are kept apart from the product's and are what the checkers believe.
+ */
+import type { Millis } from "../shared/ports.ts";
+import type { Faults } from "./faults.ts";
+import type { Prng } from "./prng.ts";
+import type { Scheduler } from "./scheduler.ts";
+import type { Trace } from "./trace.ts";
+
+export const APP_ID = "4711";
+export const ACTIONS_APP_ID = "15368";
+export const CI = ".github/workflows/ci.yml";
+export const PREPARE = ".github/workflows/gpu-gate-prepare.yml";
+export const EXECUTE = ".github/workflows/gpu-gate-execute.yml";
+export const CONFIG = ".github/gpu-gate.yml";
+
+export interface User {
+  readonly id: string;
+  readonly login: string;
+  role: string;
+}
+
+export interface File {
+  readonly filename: string;
+  readonly status: string;
+}
+
+export interface Pull {
+  readonly number: number;
+  readonly headRef: string;
+  readonly headRepositoryId: string;
+  readonly author: User;
+  state: "open" | "closed";
+  draft: boolean;
+  headSha: string;
+  baseRef: string;
+  readonly labels: Set<string>;
+  files: File[];
+  /** Instants at which head, state, draft or base changed. */
+  readonly changes: Millis[];
+}
+
+export interface Step {
+  readonly name: string;
+  status: "queued" | "in_progress" | "completed";
+  conclusion: string | null;
+}
+
+export interface Job {
+  readonly id: string;
+  readonly name: string;
+  readonly labels: readonly string[];
+  status: "queued" | "in_progress" | "completed";
+  conclusion: string | null;
+  runnerId: string | null;
+  startedAt: Millis | null;
+  completedAt: Millis | null;
+  readonly steps: Step[];
+  readonly checkRunId: string;
+  annotations: { readonly title: string; readonly message: string; readonly level: string }[];
+}
+
+export interface Run {
+  readonly id: string;
+  readonly path: string;
+  readonly event: string;
+  readonly title: string;
+  readonly headSha: string;
+  readonly headBranch: string;
+  readonly actor: User;
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly createdAt: Millis;
+  triggering: User;
+  attempt: number;
+  status: "queued" | "in_progress" | "completed";
+  conclusion: string | null;
+  updatedAt: Millis;
+  cancelAsked: boolean;
+  gone: boolean;
+  /** Jobs of each attempt, the first at 0. */
+  readonly jobs: Job[][];
+  artifacts: { readonly id: string; readonly name: string; expired: boolean }[];
+}
+
+export interface Runner {
+  readonly id: string;
+  readonly name: string;
+  readonly labels: readonly string[];
+  readonly jit: string;
+  used: boolean;
+  status: "offline" | "online";
+  busy: boolean;
+  /** Told when a job ends on it, or when it is taken away. */
+  onDone: ((why: string) => void) | null;
+}
+
+export interface CheckRun {
+  readonly id: string;
+  readonly appId: string;
+  readonly name: string;
+  readonly headSha: string;
+  externalId: string | null;
+  status: string;
+  conclusion: string | null;
+  startedAt: Millis;
+  completedAt: Millis | null;
+  title: string;
+  summary: string;
+  text: string;
+}
+
+/** A cancel as it came in, with what its sender had last read of the run. */
+export interface Cancel {
+  readonly at: Millis;
+  readonly run: Run;
+  readonly attempt: number;
+  readonly lastRead: { readonly attempt: number; readonly status: string } | null;
+}
+
+export interface Hook {
+  readonly event: string;
+  readonly payload: Readonly<Record<string, unknown>>;
+}
+
+export interface GitHubSurroundings {
+  readonly scheduler: Scheduler;
+  readonly faults: Faults;
+  readonly rng: Prng;
+  readonly trace: Trace;
+  readonly deliver: (repository: Repository, hook: Hook) => void;
+}
+
+const GPU_STEPS = ["Check the machine", "Download the archives", "Run GPU tests", "Report"];
+
+export class Repository {
+  readonly id: string;
+  readonly owner = "acme";
+  readonly name: string;
+  readonly installationId: string;
+  readonly users: readonly User[];
+  readonly pulls = new Map<number, Pull>();
+  readonly runs = new Map<string, Run>();
+  readonly runners = new Map<string, Runner>();
+  readonly checks = new Map<string, CheckRun>();
+  readonly cancels: Cancel[] = [];
+  readonly jobs = new Map<string, Job>();
+  /** Heads that anybody was ever told of, with the files they changed. */
+  readonly heads = new Map<string, { readonly prNumber: number; readonly files: readonly File[]; readonly mergeSha: string }>();
+  /** Users' own acts on heads, each of which may open one more request. */
+  readonly asks = new Map<string, number>();
+  config: string;
+  mainSha: string;
+  readonly blobs: Record<string, string> = {};
+  readonly #around: GitHubSurroundings;
+  readonly #nextId: () => string;
+
+  constructor(index: number, config: string, around: GitHubSurroundings, nextId: () => string) {
+    this.#around = around;
+    this.#nextId = nextId;
+    this.id = String(101 + index);
+    this.name = `repo${index}`;
+    this.installationId = String(77 + index);
+    this.config = config;
+    this.mainSha = around.rng.hex(40);
+    for (const path of [CI, PREPARE, EXECUTE]) this.blobs[path] = around.rng.hex(40);
+    this.users = [
+      { id: String(1000 + index * 10), login: `maintainer${index}`, role: "maintain" },
+      { id: String(1001 + index * 10), login: `admin${index}`, role: "admin" },
+      { id: String(1002 + index * 10), login: `writer${index}`, role: "write" },
+    ];
+  }
+
+  get now(): Millis {
+    return this.#around.scheduler.now;
+  }
+
+  user(login: string): User | undefined {
+    return this.users.find((one) => one.login === login);
+  }
+
+  // Pull requests.
+
+  openPull(author: User, files: File[], draft: boolean, fork: boolean): Pull {
+    const number = this.pulls.size + 1;
+    const pull: Pull = {
+      number,
+      headRef: `topic-${number}`,
+      headRepositoryId: fork ? "999" : this.id,
+      author,
+      state: "open",
+      draft,
+      headSha: "",
+      baseRef: "main",
+      labels: new Set(),
+      files,
+      changes: [],
+    };
+    this.pulls.set(number, pull);
+    this.#newHead(pull, this.#around.rng.hex(40));
+    this.tell("pull_request", "opened", author, { pull_request: this.pullJson(pull) });
+    this.#startCi(pull, author);
+    return pull;
+  }
+
+  push(pull: Pull, by: User, sha: string, files: File[]): void {
+    pull.files = files;
+    this.#newHead(pull, sha);
+    this.#around.trace.note(`${this.name}#${pull.number} head is now ${sha.slice(0, 8)}`);
+    this.tell("pull_request", "synchronize", by, { pull_request: this.pullJson(pull) });
+    this.#startCi(pull, by);
+  }
+
+  change(pull: Pull, by: User, action: "closed" | "reopened" | "converted_to_draft" | "ready_for_review" | "edited"): void {
+    if (action === "closed") pull.state = "closed";
+    if (action === "reopened") {
+      pull.state = "open";
+      this.ask(pull.headSha);
+    }
+    if (action === "converted_to_draft") pull.draft = true;
+    if (action === "ready_for_review") pull.draft = false;
+    if (action === "edited") pull.baseRef = pull.baseRef === "main" ? "next" : "main";
+    pull.changes.push(this.now);
+    this.#around.trace.note(`${this.name}#${pull.number} ${action}`);
+    this.tell("pull_request", action, by, { pull_request: this.pullJson(pull) });
+  }
+
+  label(pull: Pull, by: User, label: string): void {
+    pull.labels.add(label);
+    this.ask(pull.headSha);
+    this.tell("pull_request", "labeled", by, { pull_request: this.pullJson(pull), label: { name: label } });
+  }
+
+  comment(pull: Pull, by: User, body: string): void {
+    this.ask(pull.headSha);
+    this.tell("issue_comment", "created", by, {
+      issue: { number: pull.number, pull_request: {} },
+      comment: { id: Number(this.#nextId()), body, created_at: iso(this.now), user: { id: Number(by.id), login: by.login } },
+    });
+  }
+
+  ask(headSha: string): void {
+    this.asks.set(headSha, (this.asks.get(headSha) ?? 0) + 1);
+  }
+
+  #newHead(pull: Pull, sha: string): void {
+    pull.headSha = sha;
+    pull.changes.push(this.now);
+    if (!this.heads.has(sha)) {
+      this.heads.set(sha, { prNumber: pull.number, files: pull.files, mergeSha: this.#around.rng.hex(40) });
+    }
+  }
+
+  /** CI starts by itself: the trigger run and the light checks. */
+  #startCi(pull: Pull, by: User): void {
+    const { faults, scheduler, rng } = this.#around;
+    if (faults.strikes("trigger-never", 0.1)) return;
+    const sha = pull.headSha;
+    const delay = faults.strikes("trigger-late", 0.2) ? rng.int(300_000, 1_200_000) : rng.int(2_000, 20_000);
+    scheduler.in(delay, "ci starts", () => {
+      const run = this.#newRun(CI, "pull_request", "CI", sha, pull.headRef, by, {}, [
+        this.#newJob("rustfmt", [], ["Run rustfmt"], sha),
+        this.#newJob("clippy", [], ["Run clippy"], sha),
+      ]);
+      run.status = "in_progress";
+      this.tellRun(run, "in_progress");
+      const took = rng.int(10_000, 120_000);
+      scheduler.in(took, "ci ends", () => {
+        const bad = faults.strikes("pre-gate-fails", 0.1);
+        for (const job of run.jobs[0] ?? []) {
+          this.#finishJob(run, job, bad && job.name === "clippy" ? "failure" : "success");
+        }
+        this.#finishRun(run, bad ? "failure" : "success");
+      });
+    });
+  }
+
+  // Runs.
+
+  dispatch(path: string, inputs: Readonly<Record<string, string>>): Run {
+    const { faults, scheduler, rng } = this.#around;
+    const app: User = { id: "5000", login: "gpu-gate[bot]", role: "none" };
+    if (path === PREPARE) {
+      const job = this.#newJob("Archives and host tests", ["ubuntu-latest"], ["Build the archives"], this.mainSha);
+      const title = `gpu-gate prepare ${inputs["request"] ?? ""}`;
+      const run = this.#newRun(path, "workflow_dispatch", title, this.mainSha, "main", app, inputs, [job]);
+      const took = faults.strikes("prepare-slow", 0.2) ? rng.int(1_200_000, 6_000_000) : rng.int(20_000, 600_000);
+      const started = rng.int(1_000, 15_000);
+      scheduler.in(started, "prepare starts", () => {
+        if (run.status !== "queued") return;
+        run.status = "in_progress";
+        job.status = "in_progress";
+        job.startedAt = this.now;
+        this.tellRun(run, "in_progress");
+      });
+      scheduler.in(started + took, "prepare ends", () => {
+        if (run.status === "completed" || run.cancelAsked) return;
+        if (faults.strikes("prepare-startup-failure", 0.1)) return this.#finishRun(run, "startup_failure");
+        const bad = faults.strikes("prepare-fails", 0.1);
+        this.#finishJob(run, job, bad ? "failure" : "success");
+        if (!bad && !faults.strikes("prepare-no-artifacts", 0.1)) {
+          run.artifacts = ["part00", "part01", "part02", "part03", "part04", "manifest"].map((part) => ({
+            id: this.#nextId(),
+            name: `gpu-gate-archives-${part}`,
+            expired: false,
+          }));
+        }
+        this.#finishRun(run, bad ? "failure" : "success");
+      });
+      if (faults.strikes("artifacts-expire", 0.1)) {
+        scheduler.in(started + took + rng.int(0, 60_000), "artifacts expire", () => {
+          for (const artifact of run.artifacts) artifact.expired = true;
+        });
+      }
+      this.#mayVanish(run);
+      return run;
+    }
+    const title = `gpu-gate execute ${inputs["request"] ?? ""} ${inputs["attempt"] ?? ""}`;
+    const job = this.#newJob("GPU tests", ["self-hosted", inputs["label"] ?? "none"], GPU_STEPS, this.mainSha);
+    const run = this.#newRun(path, "workflow_dispatch", title, this.mainSha, "main", app, inputs, [job]);
+    this.#mayVanish(run);
+    if (faults.strikes("job-stranger", 0.08)) this.#strangerTakes(run, job);
+    return run;
+  }
+
+  #mayVanish(run: Run): void {
+    if (!this.#around.faults.strikes("run-vanishes", 0.05)) return;
+    this.#around.scheduler.in(this.#around.rng.int(5_000, 900_000), "run vanishes", () => {
+      run.gone = true;
+      run.status = "completed";
+      this.#around.trace.note(`run ${run.id} is deleted`);
+    });
+  }
+
+  /** Somebody else's runner with the same label is given the job. */
+  #strangerTakes(run: Run, job: Job): void {
+    this.#around.scheduler.in(this.#around.rng.int(20_000, 300_000), "stranger takes the job", () => {
+      if (job.status !== "queued" || run.cancelAsked) return;
+      job.status = "in_progress";
+      job.runnerId = "31337";
+      job.startedAt = this.now;
+      run.status = "in_progress";
+      this.tellJob(run, job, "in_progress");
+    });
+  }
+
+  #newRun(
+    path: string,
+    event: string,
+    title: string,
+    headSha: string,
+    headBranch: string,
+    actor: User,
+    inputs: Readonly<Record<string, string>>,
+    jobs: Job[],
+  ): Run {
+    const run: Run = {
+      id: this.#nextId(),
+      path,
+      event,
+      title,
+      headSha,
+      headBranch,
+      actor,
+      triggering: actor,
+      inputs,
+      createdAt: this.now,
+      attempt: 1,
+      status: "queued",
+      conclusion: null,
+      updatedAt: this.now,
+      cancelAsked: false,
+      gone: false,
+      jobs: [jobs],
+      artifacts: [],
+    };
+    this.runs.set(run.id, run);
+    this.#around.trace.note(`run ${run.id} '${title}' queued`);
+    this.tellRun(run, "requested");
+    return run;
+  }
+
+  #newJob(name: string, labels: readonly string[], steps: readonly string[], headSha: string): Job {
+    const checkRunId = this.#nextId();
+    this.checks.set(checkRunId, {
+      id: checkRunId,
+      appId: ACTIONS_APP_ID,
+      name,
+      headSha,
+      externalId: null,
+      status: "in_progress",
+      conclusion: null,
+      startedAt: this.now,
+      completedAt: null,
+      title: "",
+      summary: "",
+      text: "",
+    });
+    const job: Job = {
+      id: this.#nextId(),
+      name,
+      labels,
+      status: "queued",
+      conclusion: null,
+      runnerId: null,
+      startedAt: null,
+      completedAt: null,
+      steps: steps.map((step) => ({ name: step, status: "queued", conclusion: null })),
+      checkRunId,
+      annotations: [],
+    };
+    this.jobs.set(job.id, job);
+    return job;
+  }
+
+  #finishJob(run: Run, job: Job, conclusion: string): void {
+    if (job.status === "completed") return;
+    job.status = "completed";
+    job.conclusion = conclusion;
+    job.startedAt ??= this.now;
+    job.completedAt = this.now;
+    run.updatedAt = this.now;
+    const check = this.checks.get(job.checkRunId);
+    if (check !== undefined) {
+      check.status = "completed";
+      check.conclusion = conclusion;
+      check.completedAt = this.now;
+    }
+    this.tellJob(run, job, "completed");
+    if (run.path === CI && check !== undefined) {
+      this.tell("check_run", "completed", run.actor, { check_run: checkJson(check) });
+    }
+  }
+
+  #finishRun(run: Run, conclusion: string): void {
+    if (run.status === "completed") return;
+    run.status = "completed";
+    run.conclusion = conclusion;
+    run.updatedAt = this.now;
+    this.#around.trace.note(`run ${run.id} completed: ${conclusion}`);
+    this.tellRun(run, "completed");
+  }
+
+  /** 202 or 409. Cancelling takes a while (up to five minutes). */
+  cancel(run: Run, byUser: boolean): boolean {
+    if (run.status === "completed") return false;
+    if (run.cancelAsked) return true;
+    run.cancelAsked = true;
+    const { faults, rng, scheduler } = this.#around;
+    const attempt = run.attempt;
+    const took = faults.strikes("run-cancel-slow", 0.3) ? rng.int(60_000, 300_000) : rng.int(1_000, 8_000);
+    this.#around.trace.note(`run ${run.id} is being cancelled${byUser ? " by a user" : ""}`);
+    scheduler.in(took, "cancelled", () => {
+      if (run.status === "completed" || run.attempt !== attempt) return;
+      for (const job of run.jobs[attempt - 1] ?? []) {
+        const runner = job.runnerId === null ? undefined : this.runners.get(job.runnerId);
+        this.#finishJob(run, job, "cancelled");
+        if (runner !== undefined) this.removeRunner(runner, "cancelled");
+      }
+      this.#finishRun(run, "cancelled");
+    });
+    return true;
+  }
+
+  /** A user's re-run in the Actions tab: the next attempt of a completed run. */
+  rerun(run: Run, by: User): void {
+    if (run.status !== "completed" || run.gone) return;
+    run.attempt += 1;
+    run.triggering = by;
+    run.status = "queued";
+    run.conclusion = null;
+    run.cancelAsked = false;
+    run.updatedAt = this.now;
+    const last = run.jobs.at(-1) ?? [];
+    run.jobs.push(last.map((job) => this.#newJob(job.name, job.labels, job.steps.map((step) => step.name), run.headSha)));
+    this.#around.trace.note(`run ${run.id} attempt ${run.attempt} by ${by.login}`);
+    this.tellRun(run, "requested");
+    if (run.path === EXECUTE) return;
+    const attempt = run.attempt;
+    this.#around.scheduler.in(20_000, "re-run ends", () => {
+      if (run.attempt !== attempt) return;
+      for (const job of run.jobs[attempt - 1] ?? []) this.#finishJob(run, job, "success");
+      this.#finishRun(run, "success");
+    });
+  }
+
+  // Runners.
+
+  mint(name: string, labels: readonly string[]): Runner | null {
+    for (const runner of this.runners.values()) if (runner.name === name) return null;
+    const runner: Runner = {
+      id: this.#nextId(),
+      name,
+      labels,
+      jit: `jit${this.#around.rng.hex(60)}`,
+      used: false,
+      status: "offline",
+      busy: false,
+      onDone: null,
+    };
+    this.runners.set(runner.id, runner);
+    return runner;
+  }
+
+  removeRunner(runner: Runner, why: string): void {
+    if (!this.runners.delete(runner.id)) return;
+    runner.status = "offline";
+    const told = runner.onDone;
+    runner.onDone = null;
+    told?.(why);
+  }
+
+  /** A machine starts a runner with a configuration: good once, and only while the registration stands. */
+  connect(jit: string, onDone: (why: string) => void): Runner | null {
+    for (const runner of this.runners.values()) {
+      if (runner.jit !== jit || runner.used) continue;
+      runner.used = true;
+      runner.status = "online";
+      runner.onDone = onDone;
+      this.#around.trace.note(`runner ${runner.name} is online`);
+      this.#around.scheduler.in(this.#around.rng.int(1_000, 8_000), "job assigned", () => this.#assign(runner));
+      return runner;
+    }
+    return null;
+  }
+
+  /** The machine is gone: GitHub notices after a while. */
+  lose(runner: Runner): void {
+    runner.status = "offline";
+    runner.onDone = null;
+    for (const run of this.runs.values()) {
+      for (const job of run.jobs.at(-1) ?? []) {
+        if (job.runnerId !== runner.id || job.status === "completed") continue;
+        this.#around.scheduler.in(this.#around.rng.int(60_000, 700_000), "runner lost", () => {
+          if (job.status === "completed") return;
+          for (const step of job.steps) {
+            if (step.status === "in_progress") Object.assign(step, { status: "completed", conclusion: "cancelled" });
+          }
+          this.#finishJob(run, job, "failure");
+          this.#finishRun(run, "failure");
+          this.runners.delete(runner.id);
+        });
+      }
+    }
+  }
+
+  #assign(runner: Runner): void {
+    if (!this.runners.has(runner.id) || runner.status !== "online" || runner.busy) return;
+    const { faults, scheduler, rng } = this.#around;
+    if (faults.strikes("job-not-assigned", 0.08)) return;
+    for (const run of this.runs.values()) {
+      if (run.status === "completed" || run.cancelAsked || run.path !== EXECUTE) continue;
+      const job = run.jobs.at(-1)?.find((one) => one.status === "queued" && one.labels.every((label) => runner.labels.includes(label)));
+      if (job === undefined) continue;
+      runner.busy = true;
+      job.status = "in_progress";
+      job.runnerId = runner.id;
+      job.startedAt = this.now;
+      run.status = "in_progress";
+      run.updatedAt = this.now;
+      this.#around.trace.note(`job ${job.id} of run ${run.id} starts on ${runner.name}`);
+      this.tellRun(run, "in_progress");
+      this.tellJob(run, job, "in_progress");
+      this.#play(run, job, runner);
+      return;
+    }
+    scheduler.in(rng.int(5_000, 15_000), "job assigned", () => this.#assign(runner));
+  }
+
+  /** The steps of the GPU job, one after the other, as long as the machine lives. */
+  #play(run: Run, job: Job, runner: Runner): void {
+    const { faults, rng, scheduler } = this.#around;
+    const short = faults.strikes("job-too-short", 0.08);
+    const hangs = faults.strikes("job-hangs", 0.06);
+    const skips = faults.strikes("job-skips-tests", 0.06);
+    const fails = faults.strikes("job-fails", 0.15);
+    const silent = faults.strikes("job-without-evidence", 0.08);
+    const tests = hangs ? 20_000_000 : short ? 500 : rng.int(20_000, 900_000);
+    const lasts = [short ? 100 : rng.int(500, 5_000), short ? 100 : rng.int(2_000, 60_000), tests, 300];
+    const alive = (): boolean => this.runners.has(runner.id) && runner.status === "online" && job.status === "in_progress";
+    const enter = (index: number): void => {
+      if (!alive()) return;
+      const step = job.steps[index];
+      if (step === undefined) {
+        if (!silent && !fails && !skips) {
+          job.annotations = [
+            { title: "gpu-gate-evidence", message: `{"tests":42,"durationMs":${Math.min(tests, 99_999_999)}}`, level: "notice" },
+          ];
+        }
+        this.#finishJob(run, job, fails ? "failure" : "success");
+        this.#finishRun(run, fails ? "failure" : "success");
+        this.removeRunner(runner, "job done");
+        return;
+      }
+      if (index === 2 && skips) {
+        Object.assign(step, { status: "completed", conclusion: "skipped" });
+        return enter(index + 1);
+      }
+      step.status = "in_progress";
+      run.updatedAt = this.now;
+      scheduler.in(lasts[index] ?? 0, "step ends", () => {
+        if (!alive()) return;
+        const failed = index === 2 && fails;
+        Object.assign(step, { status: "completed", conclusion: failed ? "failure" : "success" });
+        enter(failed ? job.steps.length : index + 1);
+      });
+    };
+    enter(0);
+  }
+
+  // Webhooks.
+
+  tell(event: string, action: string, sender: User, more: Readonly<Record<string, unknown>>): void {
+    this.#around.deliver(this, {
+      event,
+      payload: {
+        action,
+        repository: { id: Number(this.id), name: this.name, full_name: `${this.owner}/${this.name}`, owner: { login: this.owner } },
+        installation: { id: Number(this.installationId) },
+        sender: { id: Number(sender.id), login: sender.login },
+        ...more,
+      },
+    });
+  }
+
+  tellRun(run: Run, action: "requested" | "in_progress" | "completed"): void {
+    if (run.gone) return;
+    this.tell("workflow_run", action, run.triggering, { workflow_run: this.runJson(run) });
+  }
+
+  tellJob(run: Run, job: Job, action: "queued" | "in_progress" | "completed"): void {
+    if (run.gone) return;
+    this.tell("workflow_job", action, run.triggering, { workflow_job: this.jobJson(run, job, run.attempt) });
+  }
+
+  // Shapes.
+
+  pullJson(pull: Pull): Record<string, unknown> {
+    const repo = { id: Number(pull.headRepositoryId), full_name: `${this.owner}/${this.name}` };
+    return {
+      number: pull.number,
+      state: pull.state,
+      draft: pull.draft,
+      merged: false,
+      title: `Change ${pull.number}`,
+      labels: [...pull.labels].map((name) => ({ name })),
+      user: { id: Number(pull.author.id), login: pull.author.login, type: "User" },
+      head: { sha: pull.headSha, ref: pull.headRef, repo },
+      base: { sha: this.mainSha, ref: pull.baseRef, repo: { id: Number(this.id), full_name: `${this.owner}/${this.name}` } },
+      changed_files: pull.files.length,
+    };
+  }
+
+  runJson(run: Run, attempt = run.attempt): Record<string, unknown> {
+    const current = attempt === run.attempt;
+    return {
+      id: Number(run.id),
+      run_attempt: attempt,
+      status: current ? run.status : "completed",
+      conclusion: current ? run.conclusion : (run.jobs[attempt - 1]?.[0]?.conclusion ?? "cancelled"),
+      event: run.event,
+      path: run.path,
+      workflow_id: 1,
+      display_title: run.title,
+      head_sha: run.headSha,
+      head_branch: run.headBranch,
+      repository: { id: Number(this.id), full_name: `${this.owner}/${this.name}` },
+      head_repository: { id: Number(this.id), owner: { login: this.owner } },
+      actor: { id: Number(run.actor.id), login: run.actor.login },
+      triggering_actor: { id: Number(run.triggering.id), login: run.triggering.login },
+      created_at: iso(run.createdAt),
+      updated_at: iso(run.updatedAt),
+      run_started_at: iso(run.createdAt),
+      html_url: `https://github.test/${this.owner}/${this.name}/actions/runs/${run.id}`,
+    };
+  }
+
+  jobJson(run: Run, job: Job, attempt: number): Record<string, unknown> {
+    return {
+      id: Number(job.id),
+      run_id: Number(run.id),
+      run_attempt: attempt,
+      name: job.name,
+      status: job.status,
+      conclusion: job.conclusion,
+      head_sha: run.headSha,
+      labels: job.labels,
+      runner_id: job.runnerId === null ? null : Number(job.runnerId),
+      runner_name: job.runnerId === null ? null : "runner",
+      check_run_url: `https://github.test/check-runs/${job.checkRunId}`,
+      steps: job.steps.map((step, index) => ({ number: index + 1, ...step, started_at: null, completed_at: null })),
+      created_at: iso(run.createdAt),
+      started_at: iso(job.startedAt),
+      completed_at: iso(job.completedAt),
+      html_url: `https://github.test/job/${job.id}`,
+    };
+  }
+}
+
+/** GitHub's times have whole seconds. */
+export function iso(instant: Millis | null): string | null {
+  return instant === null ? null : new Date(Math.floor(instant / 1000) * 1000).toISOString().replace(".000Z", "Z");
+}
+
+export function checkJson(check: CheckRun): Record<string, unknown> {
+  return {
+    id: Number(check.id),
+    name: check.name,
+    head_sha: check.headSha,
+    status: check.status,
+    conclusion: check.conclusion,
+    external_id: check.externalId ?? "",
+    details_url: null,
+    html_url: `https://github.test/checks/${check.id}`,
+    started_at: iso(check.startedAt),
+    completed_at: iso(check.completedAt),
+    app: { id: Number(check.appId) },
+    output: { title: check.title, summary: check.summary },
+  };
+}

@@ -1,0 +1,287 @@
+/**
+ * Where our own objects live: a gate per repository and the one account, each on a database that survives its crashes. An
+ * instance that crashes never hears the answers it waits for; the next one starts on what was stored.
+ */
+import { Account } from "../durable-objects/account/account.ts";
+import { SweepMemory } from "../durable-objects/account/sweep-memory.ts";
+import { Gate } from "../durable-objects/gate/gate.ts";
+import type { AccountAnswer, AccountPort, GatePorts, PodListing } from "../durable-objects/gate/ports.ts";
+import { durableAlarm } from "../durable-objects/platform.ts";
+import { createGitHubApp } from "../shared/github/app.ts";
+import { createGitHubClient } from "../shared/github/client.ts";
+import { createEtagCache } from "../shared/github/etag.ts";
+import type { Clock, Millis } from "../shared/ports.ts";
+import { createRunPodClient, type RunPodClient } from "../shared/runpod/client.ts";
+import type { Faults } from "./faults.ts";
+import { APP_ID, type Repository } from "./github-model.ts";
+import type { Net } from "./net.ts";
+import { appKey, runAs, type Owner } from "./platform.ts";
+import { Prng } from "./prng.ts";
+import type { Scheduler, Timer } from "./scheduler.ts";
+import { simSql, type SimSql } from "./sql.ts";
+import type { Trace } from "./trace.ts";
+
+export const DEPLOYMENT = "sim";
+
+export interface HostSurroundings {
+  readonly seed: number;
+  readonly scheduler: Scheduler;
+  readonly faults: Faults;
+  readonly rng: Prng;
+  readonly trace: Trace;
+  readonly net: () => Net;
+  readonly apiKey: string;
+  /** How far this deployment's clock is from the providers'. */
+  readonly skew: Millis;
+  readonly log: (entry: Readonly<Record<string, unknown>>) => void;
+  readonly wrote: (host: GateHost, query: string, bindings: readonly unknown[]) => void;
+}
+
+/** An owner whose timers end with it. */
+export function newOwner(scheduler: Scheduler): Owner {
+  const owner: Owner = {
+    alive: true,
+    inFlight: 0,
+    timer: (delay, run) =>
+      scheduler.in(delay, "timeout", () => {
+        // A time-out with nothing under way has nothing to end.
+        if (owner.alive && owner.inFlight > 0) runAs(owner, run);
+      }),
+  };
+  return owner;
+}
+
+function clientOf(around: HostSurroundings, caller: string, owner: () => Owner, clock: Clock): RunPodClient {
+  return createRunPodClient({
+    apiKey: around.apiKey,
+    baseUrl: "https://runpod.test",
+    graphqlUrl: "https://runpod.test/graphql",
+    fetch: around.net().fetchOf(caller, owner),
+    clock,
+    userAgent: "gpu-gate",
+  });
+}
+
+export class AccountHost {
+  readonly sql: SimSql;
+  readonly clock: Clock;
+  owner: Owner;
+  account: Account;
+  sweeps: SweepMemory;
+  readonly #around: HostSurroundings;
+  /** Calls that wait for this object: a crash answers them all with an error. */
+  readonly #waiting = new Set<(error: Error) => void>();
+
+  constructor(around: HostSurroundings) {
+    this.#around = around;
+    this.sql = simSql(() => (around.scheduler.activity += 1));
+    this.clock = { now: () => around.scheduler.now + around.skew };
+    this.owner = newOwner(around.scheduler);
+    this.account = this.#start();
+    this.sweeps = new SweepMemory(this.sql);
+  }
+
+  crash(): void {
+    this.#around.trace.note("the account crashes");
+    this.owner.alive = false;
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    this.owner = newOwner(this.#around.scheduler);
+    this.account = this.#start();
+    this.sweeps = new SweepMemory(this.sql);
+    for (const reject of waiting) reject(new Error("the account was reset"));
+  }
+
+  /** Runs a method inside this object. */
+  inside<T>(body: (account: Account) => T | Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#waiting.add(reject);
+      const settle = (): void => void this.#waiting.delete(reject);
+      try {
+        const made = runAs(this.owner, () => body(this.account));
+        if (made instanceof Promise) {
+          void made.then(
+            (value) => (settle(), resolve(value)),
+            (error: unknown) => (settle(), reject(error instanceof Error ? error : new Error("failed"))),
+          );
+        } else {
+          settle();
+          resolve(made);
+        }
+      } catch (error) {
+        settle();
+        reject(error instanceof Error ? error : new Error("failed"));
+      }
+    });
+  }
+
+  #start(): Account {
+    const runpod = clientOf(this.#around, "account", () => this.owner, this.clock);
+    return new Account({ sql: this.sql, clock: this.clock, runpod, monthlyCapMicros: 400_000_000 });
+  }
+}
+
+/** The account as a gate reaches it: over RPC, which may fail in either direction. */
+export function accountPort(host: () => AccountHost, net: Net, owner: () => Owner, repositoryId: string): AccountPort {
+  async function told<T>(operation: string, body: (account: Account) => T | Promise<T>): Promise<AccountAnswer<T>> {
+    try {
+      return { ok: true, value: await net.rpc(owner(), "account", operation, () => host().inside(body)) };
+    } catch (error) {
+      return { ok: false, why: error instanceof Error ? error.message : "the account object did not answer" };
+    }
+  }
+  async function flat<T>(operation: string, body: (account: Account) => Promise<AccountAnswer<T>>): Promise<AccountAnswer<T>> {
+    const answer = await told(operation, body);
+    return answer.ok ? answer.value : answer;
+  }
+  return {
+    listPods: (notBefore) => flat<PodListing>("listPods", (account) => account.listPods(notBefore)),
+    market: (maxAgeMs, gpuCount) => flat("market", (account) => account.market(maxAgeMs, gpuCount)),
+    reserve: (attemptId, micros) => told("reserve", (account) => account.reserve(attemptId, repositoryId, micros)),
+    commit: (attemptId, micros) => told("commit", (account) => (account.commit(attemptId, micros), null)),
+    release: (attemptId) => told("release", (account) => (account.release(attemptId), null)),
+    register: (repository) => told("register", (account) => (account.register(repository), null)),
+  };
+}
+
+export class GateHost {
+  readonly repository: Repository;
+  readonly sql: SimSql;
+  readonly clock: Clock;
+  owner: Owner;
+  gate: Gate;
+  /** Down until somebody starts it again. */
+  up = true;
+  crashes = 0;
+  /** When the present instance started. */
+  startedAt: Millis = 0;
+  readonly #around: HostSurroundings;
+  readonly #account: () => AccountHost;
+  #alarm: { readonly at: Millis; readonly timer: Timer | null } | null = null;
+  #running = false;
+  #overdue = false;
+  #ids: Prng;
+
+  constructor(repository: Repository, account: () => AccountHost, around: HostSurroundings) {
+    this.repository = repository;
+    this.#around = around;
+    this.#account = account;
+    const plain = simSql(() => (around.scheduler.activity += 1));
+    this.sql = {
+      ...plain,
+      exec: (query, ...bindings) => {
+        if (query.startsWith("INSERT INTO") || query.startsWith("UPDATE")) around.wrote(this, query, bindings);
+        return plain.exec(query, ...bindings);
+      },
+    };
+    this.clock = { now: () => around.scheduler.now + around.skew };
+    this.#ids = new Prng(around.seed, `ids of ${repository.id}`);
+    this.owner = newOwner(around.scheduler);
+    this.gate = this.#start();
+  }
+
+  /** Ends the instance where it stands; its alarm is stored, its memory is not. */
+  crash(downMs: Millis): void {
+    if (!this.up) return;
+    this.crashes += 1;
+    this.#around.trace.note(`the gate of ${this.repository.name} crashes, down for ${downMs} ms`);
+    this.owner.alive = false;
+    this.up = false;
+    this.#running = false;
+    this.#around.scheduler.in(downMs, "gate starts", () => {
+      this.owner = newOwner(this.#around.scheduler);
+      this.up = true;
+      this.gate = this.#start();
+      if (this.#overdue || (this.#alarm !== null && this.#alarm.timer === null)) this.#fire();
+    });
+  }
+
+  /** Runs a method inside this object; throws while it is down. */
+  inside<T>(body: (gate: Gate) => T): T {
+    if (!this.up) throw new Error("the gate is down");
+    return runAs(this.owner, () => body(this.gate));
+  }
+
+  /** The alarm fires whether or not it was due: the platform promises at least once. */
+  fireAgain(): void {
+    if (this.up) this.#fire();
+  }
+
+  #start(): Gate {
+    const around = this.#around;
+    const owner = this.owner;
+    const own = (): Owner => owner;
+    const caller = `gate ${this.repository.id}`;
+    const net = around.net();
+    const clock = this.clock;
+    this.startedAt = around.scheduler.now;
+    const made = createGitHubApp(
+      { appId: APP_ID, privateKey: appKey(), apiUrl: "https://github.test" },
+      { fetch: net.fetchOf(caller, own), clock },
+    );
+    if (!made.ok) throw new Error("the App's key must be usable");
+    const etags = createEtagCache();
+    const ports: GatePorts = {
+      sql: this.sql,
+      alarm: durableAlarm({ setAlarm: (at: number | Date) => this.#setAlarm(Number(at)) } as DurableObjectStorage),
+      clock,
+      random: this.#ids,
+      account: accountPort(this.#account, net, own, this.repository.id),
+      runpod: clientOf(around, caller, own, clock),
+      github: (repository, installationId, runners) =>
+        createGitHubClient({ app: made.value, repository: { ...repository, installationId }, runners, etags }),
+      resolveImage: async () => {
+        try {
+          return { ok: true, value: await net.rpc(owner, "registry", "digest", () => `ghcr.io/actions/actions-runner@sha256:${"c".repeat(64)}`) };
+        } catch (error) {
+          return { ok: false, why: error instanceof Error ? error.message : "no answer" };
+        }
+      },
+      publicUrl: "https://gate.test",
+      deployment: DEPLOYMENT,
+      appId: APP_ID,
+      log: around.log,
+    };
+    return runAs(owner, () => new Gate(ports));
+  }
+
+  #setAlarm(at: Millis): Promise<void> {
+    const { scheduler, faults, rng } = this.#around;
+    if (this.#alarm?.timer) this.#alarm.timer.cancelled = true;
+    if (faults.strikes("alarm-lost", 0.01)) {
+      this.#around.trace.note(`an alarm of ${this.repository.name} is lost`);
+      this.#alarm = null;
+      return Promise.resolve();
+    }
+    const late = faults.strikes("alarm-late", 0.03) ? rng.int(1_000, 120_000) : rng.int(0, 10);
+    const instant = at - this.#around.skew + late;
+    this.#alarm = {
+      at,
+      timer: scheduler.at(instant, "alarm", () => {
+        this.#alarm = { at, timer: null };
+        if (!this.up) return;
+        this.#fire();
+        if (faults.strikes("alarm-twice", 0.05)) scheduler.in(rng.int(0, 2_000), "alarm again", () => this.fireAgain());
+      }),
+    };
+    return Promise.resolve();
+  }
+
+  /** One handler at a time, as on the platform: an alarm that comes meanwhile runs afterwards. */
+  #fire(): void {
+    if (this.#running) {
+      this.#overdue = true;
+      return;
+    }
+    this.#running = true;
+    this.#overdue = false;
+    if (this.#alarm?.timer === null) this.#alarm = null;
+    const { owner, gate } = this;
+    this.#around.scheduler.activity += 1;
+    void runAs(owner, () => gate.run()).finally(() => {
+      if (!owner.alive) return;
+      this.#running = false;
+      if (this.#overdue) this.#fire();
+    });
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * `node sim/main.ts`: many seeds, or one with its story.
+ *
+ *   --seeds N        how many (default 100)      --start S     the first one (default 1)
+ *   --minutes M      stop after so long          --fault a,b   only these kinds of fault
+ *   --seed N         one seed                    --trace       print what happened
+ *   --twice          run every seed twice and compare the traces
+ *   --json FILE      write the summary           --keep-going  do not stop at the first failure
+ */
+import { writeFileSync } from "node:fs";
+import process from "node:process";
+import { parseArgs } from "node:util";
+import { Coverage } from "./coverage.ts";
+import { FAULT_KINDS, type FaultKind } from "./faults.ts";
+import { installPlatform } from "./platform.ts";
+import { DEFAULT_RUN, runSeed, shrink, type RunOptions, type RunResult } from "./run.ts";
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: "string", default: "100" },
+    start: { type: "string", default: "1" },
+    minutes: { type: "string" },
+    fault: { type: "string" },
+    seed: { type: "string" },
+    trace: { type: "boolean", default: false },
+    twice: { type: "boolean", default: false },
+    json: { type: "string" },
+    "keep-going": { type: "boolean", default: false },
+    "no-shrink": { type: "boolean", default: false },
+  },
+});
+
+function isFault(name: string): name is FaultKind {
+  return (FAULT_KINDS as readonly string[]).includes(name);
+}
+
+function faultsOf(text: string | undefined): ReadonlySet<FaultKind> | null {
+  if (text === undefined) return null;
+  const names = text.split(",").map((name) => name.trim()).filter((name) => name !== "" && name !== "none");
+  const unknown = names.filter((name) => !isFault(name));
+  if (unknown.length > 0) {
+    console.error(`There is no fault called ${unknown.join(", ")}. Known: ${FAULT_KINDS.join(", ")}`);
+    process.exit(2);
+  }
+  return new Set(names.filter(isFault));
+}
+
+const uninstall = installPlatform();
+const base = { ...DEFAULT_RUN, only: faultsOf(values.fault) };
+const failed = values.seed === undefined ? await many() : await one(Number(values.seed));
+uninstall();
+process.exitCode = failed ? 1 : 0;
+
+async function one(seed: number): Promise<boolean> {
+  const options: RunOptions = { ...base, seed, keepTrace: values.trace };
+  const result = await runSeed(options);
+  if (values.trace) console.log(result.trace.join("\n"));
+  console.log(describe(result));
+  if (result.violation !== null && !values.trace && !values["no-shrink"]) await explain(result, options);
+  return result.violation !== null;
+}
+
+async function many(): Promise<boolean> {
+  const seeds = Number(values.seeds);
+  const start = Number(values.start);
+  const until = values.minutes === undefined ? Infinity : performance.now() + Number(values.minutes) * 60_000;
+  const coverage = new Coverage();
+  const failures: RunResult[] = [];
+  const began = performance.now();
+  let ran = 0;
+  let events = 0;
+  let calls = 0;
+  let pods = 0;
+  let virtualMs = 0;
+  let lastSaid = began;
+  for (let seed = start; seed < start + seeds && performance.now() < until; seed += 1) {
+    const options: RunOptions = { ...base, seed };
+    const result = await runSeed(options);
+    ran += 1;
+    events += result.events;
+    calls += result.calls;
+    pods += result.pods;
+    virtualMs += result.virtualMs;
+    coverage.add(result.coverage);
+    if (values.twice) {
+      const again = await runSeed(options);
+      if (again.digest !== result.digest) {
+        console.log(`seed ${seed}: two runs differ`);
+        failures.push(result);
+        if (!values["keep-going"]) break;
+      }
+    }
+    if (result.violation !== null) {
+      console.log(describe(result));
+      failures.push(result);
+      if (!values["keep-going"]) {
+        if (!values["no-shrink"]) await explain(result, options);
+        break;
+      }
+    }
+    if (performance.now() - lastSaid > 10_000) {
+      lastSaid = performance.now();
+      const seconds = (lastSaid - began) / 1000;
+      console.log(
+        `${ran} seeds, ${(ran / seconds).toFixed(1)}/s, ${(coverage.concluded / seconds).toFixed(0)} requests/s, ${(events / seconds).toFixed(0)} events/s, ${failures.length} failures`,
+      );
+    }
+  }
+  const seconds = (performance.now() - began) / 1000;
+  const summary = {
+    seeds: ran,
+    start,
+    seconds: Number(seconds.toFixed(1)),
+    schedulesPerSecond: Number((ran / seconds).toFixed(2)),
+    requestsPerSecond: Number((coverage.concluded / seconds).toFixed(1)),
+    eventsPerSecond: Math.round(events / seconds),
+    callsPerSecond: Math.round(calls / seconds),
+    pods,
+    virtualDays: Number((virtualMs / 86_400_000).toFixed(1)),
+    rssMb: Math.round(process.memoryUsage().rss / 1_048_576),
+    failures: failures.map((result) => ({ seed: result.seed, ...result.violation })),
+    coverage: coverage.json(),
+  };
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(summary, null, 2)}\n`);
+  const { coverage: _long, failures: _failures, ...short } = summary;
+  console.log(JSON.stringify(short));
+  console.log("unreached", JSON.stringify(coverage.unreached()));
+  if (coverage.notes.size > 0) console.log("notes", JSON.stringify(Object.fromEntries(coverage.notes)));
+  if (failures.length > 0) {
+    const tally = Map.groupBy(failures, (result) => result.violation?.checker ?? "trace");
+    for (const [checker, list] of tally) console.log(`${checker}: ${list.length} seeds, first ${list.slice(0, 8).map((one) => one.seed).join(" ")}`);
+  }
+  return failures.length > 0;
+}
+
+function describe(result: RunResult): string {
+  const { seed, violation, events, concluded, pods } = result;
+  const how = violation === null ? "held" : `FAILED ${violation.checker} at ${(violation.at / 1000).toFixed(1)} s: ${violation.what}`;
+  return `seed ${seed}: ${how} (${events} events, ${concluded} requests, ${pods} pods)`;
+}
+
+async function explain(result: RunResult, options: RunOptions): Promise<void> {
+  const small = await shrink(result, options);
+  const kinds = small.result.faults.join(",") || "none";
+  console.log(`shrunk in ${small.runs} runs to ${small.options.maxPulls} pull requests, ${small.options.maxRepositories} repositories, faults: ${kinds}`);
+  console.log(`  ${describe(small.result)}`);
+  const told = await runSeed({ ...small.options, keepTrace: true });
+  console.log(told.trace.slice(-60).join("\n"));
+}

@@ -1,0 +1,224 @@
+/**
+ * The network between everybody. Each exchange has three instants: asked, performed, answered; what goes wrong decides which
+ * of the last two happen. A caller that crashed in between never hears, and what it asked for may be done all the same.
+ */
+import type { FetchLike, Millis } from "../shared/ports.ts";
+import type { Faults, FaultKind } from "./faults.ts";
+import { disarm, runAs, type Owner } from "./platform.ts";
+import type { Prng } from "./prng.ts";
+import type { Scheduler } from "./scheduler.ts";
+import type { Trace } from "./trace.ts";
+
+export interface NetRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly headers: Headers;
+  readonly body: string;
+  /** Who asks. */
+  readonly caller: string;
+  readonly askedAt: Millis;
+}
+
+export interface NetAnswer {
+  readonly status: number;
+  readonly body: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface Server {
+  readonly name: "github" | "runpod";
+  /** The operation an exchange is about, for the trace and for aimed faults. */
+  operation(method: string, path: string): string;
+  perform(request: NetRequest): NetAnswer;
+  /** What a fault of this server looks like. */
+  fault(kind: "refuses" | "rate-limit" | "outage", request: NetRequest): NetAnswer;
+}
+
+type Fate = "done" | "refuses" | "done-but-500" | "done-but-dropped" | "unreachable" | "hangs" | "half-answer" | "rate-limit";
+
+const FATES: readonly (readonly [Fate, number])[] = [
+  ["refuses", 0.03],
+  ["done-but-500", 0.03],
+  ["done-but-dropped", 0.03],
+  ["unreachable", 0.03],
+  ["hangs", 0.01],
+  ["half-answer", 0.02],
+  ["rate-limit", 0.02],
+];
+
+export interface NetHooks {
+  /** A boundary of an exchange: the caller may crash here. */
+  boundary(owner: Owner, phase: "asked" | "performed" | "answered", operation: string): void;
+  /** Before a server performs something: the checkers look. */
+  performing(server: Server, operation: string, request: NetRequest): void;
+}
+
+export class Net {
+  calls = 0;
+  readonly #scheduler: Scheduler;
+  readonly #faults: Faults;
+  readonly #rng: Prng;
+  readonly #trace: Trace;
+  readonly #servers: ReadonlyMap<string, Server>;
+  readonly #hooks: NetHooks;
+  readonly #downUntil = new Map<string, Millis>();
+
+  constructor(
+    scheduler: Scheduler,
+    faults: Faults,
+    rng: Prng,
+    trace: Trace,
+    servers: Readonly<Record<string, Server>>,
+    hooks: NetHooks,
+  ) {
+    this.#scheduler = scheduler;
+    this.#faults = faults;
+    this.#rng = rng;
+    this.#trace = trace;
+    this.#servers = new Map(Object.entries(servers));
+    this.#hooks = hooks;
+  }
+
+  /** Takes a service down for a while. */
+  takeDown(service: string, durationMs: Millis): void {
+    this.#downUntil.set(service, this.#scheduler.now + durationMs);
+    this.#trace.note(`${service} is down for ${Math.round(durationMs / 1000)} s`);
+  }
+
+  isDown(service: string): boolean {
+    return (this.#downUntil.get(service) ?? 0) > this.#scheduler.now;
+  }
+
+  heal(): void {
+    this.#downUntil.clear();
+  }
+
+  /** `fetch` as one caller has it. */
+  fetchOf(caller: string, owner: () => Owner): FetchLike {
+    return (input, init) => this.#fetch(caller, owner(), input, init ?? {});
+  }
+
+  async #fetch(caller: string, owner: Owner, input: string, init: RequestInit): Promise<Response> {
+    const url = new URL(input);
+    const server = this.#servers.get(url.hostname);
+    if (server === undefined) throw new Error(`nobody answers at ${url.hostname}`);
+    const operation = server.operation(init.method ?? "GET", url.pathname);
+    const request: NetRequest = {
+      method: init.method ?? "GET",
+      path: url.pathname,
+      query: url.searchParams,
+      headers: new Headers(init.headers),
+      body: typeof init.body === "string" ? init.body : "",
+      caller,
+      askedAt: this.#scheduler.now,
+    };
+    return new Promise<Response>((resolve, reject) => {
+      this.#exchange(owner, server.name, operation, {
+        perform: (fate, settle) => {
+          if (this.isDown(server.name)) return settle(server.fault("outage", request));
+          if (fate === "refuses" || fate === "rate-limit") return settle(server.fault(fate, request));
+          this.#hooks.performing(server, operation, request);
+          settle(server.perform(request));
+        },
+        answer: (fate, answer) => {
+          disarm(init.signal);
+          const told = fate === "done-but-500" ? server.fault("refuses", request) : answer;
+          if (fate === "done-but-dropped") return reject(new TypeError("the connection broke"));
+          const body = fate === "half-answer" ? told.body.slice(0, Math.floor(told.body.length / 2)) : told.body;
+          const empty = told.status === 204 || told.status === 304;
+          resolve(new Response(empty ? null : body, { status: told.status, headers: told.headers ?? {} }));
+        },
+        broken: () => {
+          disarm(init.signal);
+          reject(new TypeError("the connection was refused"));
+        },
+      });
+      init.signal?.addEventListener("abort", () => reject(init.signal?.reason), { once: true });
+    });
+  }
+
+  /** A call to another object of ours. Rejects when the object does not answer. */
+  rpc<T>(owner: Owner, service: string, operation: string, perform: () => T | Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#exchange<T>(owner, service, operation, {
+        perform: (fate, settle) => {
+          if (fate === "refuses") return reject(new Error(`${service} did not answer`));
+          let made: T | Promise<T>;
+          try {
+            made = perform();
+          } catch (error) {
+            return reject(error);
+          }
+          if (made instanceof Promise) void made.then(settle, reject);
+          else settle(made);
+        },
+        answer: (fate, value) => {
+          if (fate === "done-but-dropped") reject(new Error(`${service}'s answer was lost`));
+          else resolve(value);
+        },
+        broken: () => reject(new Error(`${service} could not be reached`)),
+      });
+    });
+  }
+
+  #exchange<T = NetAnswer>(
+    owner: Owner,
+    service: string,
+    operation: string,
+    does: {
+      perform: (fate: Fate, settle: (value: T) => void) => void;
+      answer: (fate: Fate, value: T) => void;
+      broken: () => void;
+    },
+  ): void {
+    this.calls += 1;
+    const scheduler = this.#scheduler;
+    const fate = this.#fateOf(service);
+    owner.inFlight += 1;
+    const slow = this.#strikes(service, "slow", 0.03) ? this.#rng.int(1_000, 30_000) : 0;
+    const there = this.#rng.int(10, 120) + Math.floor(slow * this.#rng.next());
+    const back = this.#rng.int(5, 80) + Math.floor(slow * this.#rng.next());
+    const hanging = fate === "hangs" ? this.#rng.chance(0.5) : null;
+    this.#trace.call("ask", service, operation, fate);
+    this.#hooks.boundary(owner, "asked", operation);
+    // A request on its way is performed even if whoever sent it is gone meanwhile.
+    scheduler.in(there, `perform ${service} ${operation}`, () => {
+      if (fate === "unreachable") {
+        owner.inFlight -= 1;
+        if (owner.alive) runAs(owner, does.broken);
+        scheduler.activity += 1;
+        return;
+      }
+      if (hanging === false) return;
+      does.perform(fate, (value) => {
+        scheduler.activity += 1;
+        this.#hooks.boundary(owner, "performed", operation);
+        if (fate === "hangs") return;
+        scheduler.in(back, `answer ${service} ${operation}`, () => {
+          owner.inFlight -= 1;
+          if (!owner.alive) return;
+          scheduler.activity += 1;
+          this.#trace.call("answer", service, operation, fate, value);
+          runAs(owner, () => does.answer(fate, value));
+          this.#hooks.boundary(owner, "answered", operation);
+        });
+      });
+    });
+  }
+
+  #fateOf(service: string): Fate {
+    if (service === "account" || service === "gate") {
+      if (this.#faults.strikes("object-fails", 0.03)) return "refuses";
+      return this.#faults.strikes("object-done-but-lost", 0.03) ? "done-but-dropped" : "done";
+    }
+    if (service === "registry") return this.#faults.strikes("registry-fails", 0.3) ? "refuses" : "done";
+    for (const [fate, chance] of FATES) if (this.#strikes(service, fate, chance)) return fate;
+    return "done";
+  }
+
+  #strikes(service: string, what: string, chance: number): boolean {
+    if (service !== "github" && service !== "runpod") return false;
+    return this.#faults.strikes(`${service}-${what}` as FaultKind, chance);
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * What the product takes from the platform and a simulation must own: time-outs and cryptography.
+ *
+ * `AbortSignal.timeout` would wait on this machine's clock, and Web Crypto answers from a thread pool, in an order nobody
+ * chose. While a simulation runs, time-outs belong to the virtual clock of whoever asked (found by async context), digests
+ * are made on the spot, and a signature is 256 zero bytes: the virtual GitHub takes any. Everything else stays the
+ * product's own code.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { createHash, generateKeyPairSync, webcrypto } from "node:crypto";
+import type { Millis } from "../shared/ports.ts";
+import type { Timer } from "./scheduler.ts";
+
+/** One running instance of something: a gate between two crashes, the account, the cron tick. */
+export interface Owner {
+  /** False: it crashed. Nothing it waits for will ever come. */
+  alive: boolean;
+  inFlight: number;
+  timer(delay: Millis, run: () => void): Timer;
+}
+
+const owners = new AsyncLocalStorage<Owner>();
+
+export function runAs<T>(owner: Owner, body: () => T): T {
+  return owners.run(owner, body);
+}
+
+const timers = new WeakMap<AbortSignal, Timer>();
+
+/** The call that a signal guards was answered: its time-out has nothing left to end. */
+export function disarm(signal: AbortSignal | null | undefined): void {
+  const timer = signal === null || signal === undefined ? undefined : timers.get(signal);
+  if (timer !== undefined) timer.cancelled = true;
+}
+
+function virtualTimeout(delay: number): AbortSignal {
+  const controller = new AbortController();
+  const owner = owners.getStore();
+  if (owner === undefined) throw new Error("a time-out outside of the simulation");
+  const timer = owner.timer(delay, () => controller.abort(new DOMException("The operation timed out.", "TimeoutError")));
+  timers.set(controller.signal, timer);
+  return controller.signal;
+}
+
+const hashNames: Readonly<Record<string, string>> = { "SHA-256": "sha256", "SHA-1": "sha1" };
+
+/** Puts the simulation's platform in place; gives the function that takes it away again. */
+export function installPlatform(): () => void {
+  const { subtle } = webcrypto;
+  const own = {
+    digest: async (algorithm: unknown, data: ArrayBuffer | ArrayBufferView): Promise<ArrayBuffer> => {
+      const name = typeof algorithm === "string" ? algorithm : String((algorithm as { name: string }).name);
+      const bytes = data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+      const digest = createHash(hashNames[name.toUpperCase()] ?? "sha256").update(bytes).digest();
+      return digest.buffer.slice(digest.byteOffset, digest.byteOffset + digest.byteLength) as ArrayBuffer;
+    },
+    importKey: async (): Promise<object> => ({}),
+    sign: async (): Promise<ArrayBuffer> => new ArrayBuffer(256),
+  };
+  for (const [name, value] of Object.entries(own)) {
+    Object.defineProperty(subtle, name, { value, configurable: true, writable: true });
+  }
+  const realTimeout = AbortSignal.timeout;
+  AbortSignal.timeout = virtualTimeout;
+  return () => {
+    AbortSignal.timeout = realTimeout;
+    for (const name of Object.keys(own)) Reflect.deleteProperty(subtle, name);
+  };
+}
+
+let key: string | null = null;
+
+/** The App's key: one for the whole process, because making one takes longer than a hundred request lives. */
+export function appKey(): string {
+  if (key === null) {
+    const pair = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    key = pair.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+  }
+  return key;
+}

@@ -1,0 +1,421 @@
+/** One simulated deployment: providers, network, our objects, cron, people and faults, on one virtual clock. */
+import { runCron } from "../cron/index.ts";
+import type { CronPorts } from "../cron/ports.ts";
+import { CallRate, POD_CALLS } from "../durable-objects/gate/rate.ts";
+import { podStanding } from "../durable-objects/gate/standing.ts";
+import { parseWebhook } from "../shared/github/webhook.ts";
+import { DEFAULT_REAP_LIMITS } from "../shared/lifecycle/reap.ts";
+import type { Clock, Millis } from "../shared/ports.ts";
+import { ok } from "../shared/result.ts";
+import { createRunPodClient } from "../shared/runpod/client.ts";
+import { podExitSchema, podProofSchema } from "../shared/runpod/pod-words.ts";
+import { Coverage } from "./coverage.ts";
+import { Faults, type FaultPlan } from "./faults.ts";
+import { VirtualGitHub } from "./github.ts";
+import { Repository, type CheckRun, type Hook } from "./github-model.ts";
+import { AccountHost, DEPLOYMENT, GateHost, newOwner, type HostSurroundings } from "./hosts.ts";
+import { startMachine, type PodWordKind } from "./machine.ts";
+import { Net } from "./net.ts";
+import { drawConfig, People } from "./people.ts";
+import { runAs, type Owner } from "./platform.ts";
+import { Prng } from "./prng.ts";
+import { VirtualRunPod, type VirtualPod } from "./runpod.ts";
+import { Scheduler } from "./scheduler.ts";
+import { Trace } from "./trace.ts";
+import type { Checker, WorldView } from "./view.ts";
+
+export interface WorldOptions {
+  readonly plan: FaultPlan;
+  readonly keepTrace: boolean;
+  readonly maxPulls: number;
+  readonly maxRepositories: number;
+  readonly checkers: readonly Checker[];
+}
+
+export interface Violation {
+  readonly checker: string;
+  readonly what: string;
+  readonly at: Millis;
+}
+
+/** 2026-11-30, in the middle of a UTC day: a run rarely crosses a budget window. */
+const START = Date.UTC(2026, 10, 30, 6);
+
+export class World implements WorldView {
+  readonly scheduler = new Scheduler(START);
+  readonly faults: Faults;
+  readonly trace: Trace;
+  readonly net: Net;
+  readonly github: VirtualGitHub;
+  readonly runpod: VirtualRunPod;
+  readonly hosts: GateHost[] = [];
+  readonly account: AccountHost;
+  readonly coverage = new Coverage();
+  readonly skew: Millis;
+  readonly horizonMs: Millis;
+  readonly ticks: Millis[] = [];
+  readonly log: string[] = [];
+  violation: Violation | null = null;
+  runpodUpSince = START;
+  readonly #options: WorldOptions;
+  readonly #rng: Prng;
+  readonly #people: People;
+  readonly #podCalls = new CallRate(POD_CALLS);
+  readonly #worker: Owner;
+  #nextId = 20_000_000_000;
+  #guid = 0;
+
+  constructor(options: WorldOptions) {
+    this.#options = options;
+    const { plan } = options;
+    const { scheduler } = this;
+    this.faults = new Faults(plan);
+    this.trace = new Trace(scheduler, options.keepTrace);
+    this.#rng = new Prng(plan.seed, "world");
+    const rng = this.#rng;
+    this.horizonMs = rng.int(20, 150) * 60_000;
+    this.skew = this.faults.strikes("clock-skew", 0.8) ? rng.int(-2_000, 2_000) : 0;
+    const around = { scheduler, faults: this.faults, trace: this.trace };
+    const nextId = (): string => String((this.#nextId += 1));
+    const count = Math.min(options.maxRepositories, rng.chance(0.3) ? 2 : 1);
+    const repositories: Repository[] = [];
+    for (let index = 0; index < 2; index += 1) {
+      const own = new Prng(plan.seed, `repository ${index}`);
+      const config = drawConfig(own, this.faults).text;
+      if (index < count) {
+        repositories.push(
+          new Repository(index, config, { ...around, rng: own, deliver: (to, hook) => this.#deliver(to, hook) }, nextId),
+        );
+      }
+    }
+    this.github = new VirtualGitHub({
+      repositories,
+      faults: this.faults,
+      rng: new Prng(plan.seed, "github"),
+      now: () => scheduler.now,
+      nextId,
+      onCheck: (repository, check) => this.#wrote(repository, check),
+    });
+    this.runpod = new VirtualRunPod({ ...around, rng: new Prng(plan.seed, "runpod"), onPod: (pod) => this.#rented(pod) });
+    this.net = new Net(
+      scheduler,
+      this.faults,
+      new Prng(plan.seed, "net"),
+      this.trace,
+      { "github.test": this.github, "runpod.test": this.runpod },
+      {
+        boundary: (owner, phase, operation) => this.#boundary(owner, phase, operation),
+        performing: (server, operation, request) => {
+          this.coverage.call(`${server.name} ${operation}`);
+          for (const checker of options.checkers) {
+            this.#report(checker, checker.performing?.(this, operation, request) ?? null);
+          }
+        },
+      },
+    );
+    this.#worker = newOwner(scheduler);
+    this.#people = new People({
+      seed: plan.seed,
+      ...around,
+      horizonMs: this.horizonMs,
+      maxPulls: options.maxPulls,
+    });
+    const hostAround: HostSurroundings = {
+      seed: plan.seed,
+      ...around,
+      rng: new Prng(plan.seed, "hosts"),
+      net: () => this.net,
+      apiKey: this.runpod.apiKey,
+      skew: this.skew,
+      log: (entry) => this.#logged(entry),
+      wrote: (host, query, bindings) => this.coverage.wrote(host.repository.id, query, bindings),
+    };
+    this.account = new AccountHost(hostAround);
+    for (const repository of repositories) this.hosts.push(new GateHost(repository, () => this.account, hostAround));
+    for (const [index, repository] of repositories.entries()) {
+      this.#people.arrive(repository, () => this.#host(index));
+    }
+    this.#planDisasters();
+    this.#cronLater();
+  }
+
+  get now(): Millis {
+    return this.scheduler.now;
+  }
+
+  close(): void {
+    for (const host of this.hosts) host.sql.close();
+    this.account.sql.close();
+  }
+
+  /** Runs to the horizon, heals, and waits for rest. */
+  async run(maxHealMs: Millis): Promise<void> {
+    const end = START + this.horizonMs;
+    await this.#until(end, () => false);
+    if (this.violation !== null) return;
+    this.#heal();
+    await this.#until(this.now + maxHealMs, () => this.#atRest());
+    if (this.violation !== null) return;
+    for (const checker of this.#options.checkers) this.#report(checker, checker.end?.(this) ?? null);
+  }
+
+  async #until(end: Millis, stop: () => boolean): Promise<void> {
+    let nextLook = this.now;
+    while (this.violation === null) {
+      const what = await this.scheduler.step(end);
+      if (what === null) return;
+      for (const checker of this.#options.checkers) {
+        if (checker.step !== undefined) this.#report(checker, checker.step(this));
+      }
+      if (this.now >= nextLook) {
+        nextLook = this.now + 30_000;
+        if (stop()) return;
+      }
+    }
+  }
+
+  #heal(): void {
+    this.trace.note("the world heals");
+    this.faults.healed = true;
+    this.net.heal();
+    this.runpodUpSince = this.now;
+    for (const host of this.hosts) {
+      for (const pull of host.repository.pulls.values()) {
+        if (pull.draft && pull.state === "open") host.repository.change(pull, pull.author, "ready_for_review");
+      }
+    }
+  }
+
+  /** Nothing open, nothing rented, nothing left to say. */
+  #atRest(): boolean {
+    if (this.runpod.pods.some((pod) => pod.releasedAt === null)) return false;
+    return this.hosts.every((host) => {
+      if (!host.up) return false;
+      const { store } = host.gate;
+      if (store.openRequests().length > 0 || store.openStrays().length > 0) return false;
+      const busy = host.sql.exec<{ n: number }>("SELECT count(*) AS n FROM tasks WHERE lane <> 'reconcile'")[0]?.n ?? 0;
+      if (busy > 0) return false;
+      // Reconciling may still find a head that nobody told us of.
+      return [...host.repository.pulls.values()].every(
+        (pull) => pull.state !== "open" || store.requestsOfHead(pull.headSha, "pull-request").length > 0,
+      );
+    });
+  }
+
+  #report(checker: Checker, what: string | null): void {
+    if (what === null || this.violation !== null) return;
+    this.violation = { checker: checker.name, what, at: this.now - START };
+    this.trace.note(`VIOLATION of ${checker.name}: ${what}`);
+  }
+
+  #host(index: number): GateHost {
+    const host = this.hosts[index];
+    if (host === undefined) throw new Error(`no gate ${index}`);
+    return host;
+  }
+
+  // Our own platform.
+
+  #boundary(owner: Owner, phase: string, operation: string): void {
+    const host = this.hosts.find((one) => one.owner === owner);
+    if (host !== undefined && host.up && this.faults.strikes("crash-gate", 0.004)) {
+      const stream = this.faults.stream("crash-gate");
+      this.trace.note(`crash of ${host.repository.name} when ${operation} is ${phase}`);
+      const down = stream.chance(0.7) ? stream.int(0, 3_000) : stream.int(3_000, 600_000);
+      this.scheduler.in(0, "crash", () => {
+        if (host.owner === owner) host.crash(down);
+      });
+    }
+    if (owner === this.account.owner && this.faults.strikes("crash-account", 0.02)) {
+      this.scheduler.in(0, "crash", () => {
+        if (this.account.owner === owner) this.account.crash();
+      });
+    }
+  }
+
+  #cronLater(): void {
+    this.scheduler.in(60_000 + this.#rng.int(-2_000, 2_000), "cron", () => {
+      this.#cronLater();
+      if (this.faults.strikes("cron-lost", 0.2)) return;
+      this.ticks.push(this.now);
+      const owner = newOwner(this.scheduler);
+      this.scheduler.activity += 1;
+      void runAs(owner, () => runCron(this.#cronPorts(owner)));
+    });
+  }
+
+  #cronPorts(owner: Owner): CronPorts {
+    const clock: Clock = { now: () => this.now + this.skew };
+    const rpc = <T>(service: string, operation: string, body: () => T | Promise<T>): Promise<T> =>
+      this.net.rpc(owner, service, operation, body);
+    const inGate = <T>(id: string, body: (host: GateHost) => T): T => {
+      const host = this.hosts.find((one) => one.repository.id === id);
+      if (host === undefined) throw new Error(`no gate ${id}`);
+      return host.inside(() => body(host));
+    };
+    return {
+      deployment: DEPLOYMENT,
+      allowedRepositories: new Set(this.hosts.map((host) => host.repository.id)),
+      gate: (id) => ({
+        tick: () => rpc("gate", "tick", () => inGate(id, (host) => host.gate.tick())),
+        podStandings: (questions, listedAt) =>
+          rpc("gate", "podStandings", () =>
+            inGate(id, (host) => questions.map((question) => podStanding(host.gate.store, question, listedAt))),
+          ),
+        adoptStray: (podId, why, createdAt) =>
+          rpc("gate", "adoptStray", () => inGate(id, (host) => host.gate.adoptStray(podId, why, createdAt))),
+      }),
+      account: {
+        registered: () =>
+          rpc("account", "registered", () => this.account.inside((account) => account.registered().map((one) => one.id))),
+        listPods: (notBefore) => rpc("account", "listPods", () => this.account.inside((account) => account.listPods(notBefore))),
+        beginSweep: () => rpc("account", "beginSweep", () => this.account.sweeps.begin(clock.now())),
+        endSweep: (observations) => rpc("account", "endSweep", () => this.account.sweeps.end(observations)),
+      },
+      runpod: createRunPodClient({
+        apiKey: this.runpod.apiKey,
+        baseUrl: "https://runpod.test",
+        graphqlUrl: "https://runpod.test/graphql",
+        fetch: this.net.fetchOf("cron", () => owner),
+        clock,
+        userAgent: "gpu-gate",
+      }),
+      board: { read: () => Promise.resolve(ok(null)), write: () => Promise.resolve(ok(null)) },
+      limits: DEFAULT_REAP_LIMITS,
+      clock,
+      log: (entry) => this.#logged(entry),
+    };
+  }
+
+  #planDisasters(): void {
+    const { faults, scheduler } = this;
+    for (const service of ["github", "runpod"] as const) {
+      const kind = `${service}-outage` as const;
+      if (!faults.strikes(kind, 0.6)) continue;
+      const stream = faults.stream(kind);
+      const at = stream.int(10_000, this.horizonMs);
+      const lasts = stream.chance(0.5) ? stream.int(30_000, 600_000) : stream.int(600_000, 7_200_000);
+      scheduler.in(at, "outage", () => {
+        if (!faults.on(kind)) return;
+        this.net.takeDown(service, lasts);
+        if (service === "runpod") this.runpodUpSince = this.now + lasts;
+      });
+    }
+    if (faults.strikes("newer-schema", 0.6)) {
+      const stream = faults.stream("newer-schema");
+      const host = this.#host(0);
+      const at = stream.int(10_000, this.horizonMs);
+      const back = at + stream.int(60_000, 1_200_000);
+      const set = (version: number): void => {
+        host.sql.exec("UPDATE schema_version SET version = ? WHERE id = 1", version);
+        host.crash(500);
+      };
+      scheduler.in(at, "newer schema", () => {
+        if (!faults.on("newer-schema")) return;
+        this.trace.note("a newer schema is found, as after a roll-back");
+        set(99);
+        scheduler.in(back - at, "own schema", () => set(1));
+      });
+    }
+  }
+
+  #logged(entry: Readonly<Record<string, unknown>>): void {
+    const text = JSON.stringify(entry);
+    this.log.push(text);
+    if (entry["event"] === "task.failed") {
+      this.coverage.note(`task failed: ${String(entry["kind"])}: ${String(entry["message"]).slice(0, 120)}`);
+      this.trace.note(`log ${text}`);
+    }
+    const audit = entry["audit"];
+    if (typeof audit === "object" && audit !== null) this.trace.note(`audit ${JSON.stringify((audit as { body?: unknown }).body ?? audit)}`);
+  }
+
+  // GitHub's side.
+
+  #deliver(repository: Repository, hook: Hook): void {
+    this.#guid += 1;
+    const guid = `guid-${this.#guid}`;
+    const text = JSON.stringify(hook.payload);
+    const { faults } = this;
+    const stream = faults.stream("hook-delayed");
+    if (faults.strikes("hook-dropped", 0.15)) {
+      this.trace.note(`webhook ${hook.event} ${String(hook.payload["action"])} is lost`);
+      return;
+    }
+    const delay = faults.strikes("hook-delayed", 0.3) ? stream.int(1_000, 600_000) : this.#rng.int(100, 2_000);
+    this.#post(repository, hook.event, guid, text, delay);
+    if (faults.strikes("hook-doubled", 0.2)) {
+      const twin = faults.stream("hook-doubled");
+      // A redelivery has the same guid; GitHub also sends the same event more than once by itself.
+      this.#post(repository, hook.event, twin.chance(0.5) ? guid : `${guid}-again`, text, delay + twin.int(0, 900_000));
+    }
+  }
+
+  #post(repository: Repository, event: string, guid: string, text: string, delay: Millis): void {
+    this.scheduler.in(delay, `webhook ${event}`, () => {
+      const host = this.hosts.find((one) => one.repository === repository);
+      const parsed = parseWebhook({ event, guid, text });
+      if (!parsed.ok) throw new Error(`the virtual GitHub sent an unreadable ${event}: ${JSON.stringify(parsed.error)}`);
+      if (host === undefined || !("deliveries" in parsed.value)) return;
+      for (const delivery of parsed.value.deliveries) {
+        this.net
+          .rpc(this.#worker, "gate", `accept ${event}`, () => host.inside((gate) => gate.accept(delivery)))
+          .then(
+            (accepted) => this.trace.note(`webhook ${event}.${String(delivery.signal.kind)}: ${accepted.kind} ${accepted.actions.join("; ")}`),
+            () => this.trace.note(`webhook ${event} was answered 500`),
+          );
+      }
+    });
+  }
+
+  #wrote(repository: Repository, check: CheckRun): void {
+    this.trace.note(`check ${check.externalId ?? "?"} on ${check.headSha.slice(0, 8)}: ${check.status} ${check.conclusion ?? ""} '${check.title}'`);
+    for (const checker of this.#options.checkers) {
+      this.#report(checker, checker.wrote?.(this, repository, check) ?? null);
+    }
+    if (check.status === "completed") this.#people.read(repository, check);
+  }
+
+  // Machines.
+
+  #rented(pod: VirtualPod): void {
+    startMachine(pod, {
+      scheduler: this.scheduler,
+      faults: this.faults,
+      rng: new Prng(this.faults.plan.seed, `machine ${this.runpod.pods.length}`),
+      trace: this.trace,
+      runpod: this.runpod,
+      repository: (id) => this.github.repositories.find((one) => one.id === id),
+      call: (from, word, body) => this.#podCall(from, word, body),
+    });
+  }
+
+  async #podCall(pod: VirtualPod, word: PodWordKind, body: Readonly<Record<string, unknown>>): Promise<boolean | null> {
+    const attempt = pod.env["GPU_GATE_ATTEMPT"] ?? "";
+    const nonce = pod.env[word === "proof" ? "GPU_GATE_PROOF_NONCE" : "GPU_GATE_EXIT_NONCE"] ?? "";
+    const host = this.hosts.find((one) => one.repository.id === pod.env["GPU_GATE_REPOSITORY_ID"]);
+    if (host === undefined || this.faults.strikes("pod-call-lost", 0.2)) return null;
+    const speak = (): Promise<boolean> =>
+      this.net.rpc(this.#worker, "gate", `pod ${word}`, () =>
+        host.inside(async (gate) => {
+          if (!gate.knowsAttempt(attempt) || !this.#podCalls.take(attempt, this.now)) return false;
+          if (word === "exit") return gate.podCall(attempt, nonce, { kind: "exit", code: podExitSchema.parse(body).code });
+          const proof = podProofSchema.parse(body);
+          const { podId, gpuName, gpuUuid, vramMb, cuda, nvrtc, gpuCount, scriptSha256 } = proof;
+          return gate.podCall(attempt, nonce, {
+            kind: "proof",
+            proof: { podId, gpuName, gpuUuid, vramMb, driverCuda: cuda, nvrtc, count: gpuCount, scriptHash: scriptSha256 },
+          });
+        }),
+      );
+    try {
+      const taken = await speak();
+      this.trace.note(`pod ${pod.id} says ${word}: ${taken ? "taken" : "refused"}`);
+      if (this.faults.strikes("pod-call-doubled", 0.2)) void speak().catch(() => undefined);
+      return taken;
+    } catch {
+      this.trace.note(`pod ${pod.id} says ${word}: no answer`);
+      return null;
+    }
+  }
+}
