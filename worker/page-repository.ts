@@ -71,7 +71,7 @@ function podCard(pod: PodView, view: GateView, base: string): Html {
 
 function queueTable(view: GateView, base: string): Html {
   return table(
-    ["Place", "Request", "Title", "Waiting"],
+    ["Place", "Request", "Title", "Open"],
     view.queue.map((request, index) => [
       html`${index + 1}`,
       subject(request, base),
@@ -123,11 +123,18 @@ function table(headings: readonly string[], rows: readonly (readonly Html[])[]):
       ${rows.map(
         (cells) =>
           html`<tr>
-            ${cells.map((cell, index) => html`<td data-label="${headings[index] ?? ""}"><div>${cell}</div></td>`)}
+            ${cells.map((cell, index) => tableCell(headings[index] ?? "", cell))}
           </tr>`,
       )}
     </tbody>
   </table>`;
+}
+
+/** A cell that says nothing is left out where cells stand below each other. */
+function tableCell(heading: string, cell: Html): Html {
+  return cell.text === "–"
+    ? html`<td data-label="${heading}" data-none><div>–</div></td>`
+    : html`<td data-label="${heading}"><div>${cell}</div></td>`;
 }
 
 function subject(request: RequestView, base: string): Html {

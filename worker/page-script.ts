@@ -27,7 +27,9 @@ export const PAGE_SCRIPT = `
     try {
       const answer = await fetch(location.href, { cache: "no-store" });
       if (answer.ok) {
-        const next = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
+        // Only the part that changes: the style around it has a nonce that is not this page's.
+        const part = /<main[^]*<\\/main>/.exec(await answer.text())[0];
+        const next = new DOMParser().parseFromString(part, "text/html").querySelector("main");
         for (const [index, details] of [...main().querySelectorAll("details")].entries()) {
           const twin = next.querySelectorAll("details")[index];
           if (twin !== undefined) twin.open = details.open;

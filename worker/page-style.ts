@@ -45,7 +45,7 @@ table { width: 100%; border-collapse: collapse; font-size: 0.9rem; }
 th { text-align: left; color: var(--soft); font-weight: 500; font-size: 0.8rem; border-bottom: 1px solid var(--line); padding: 0.3rem 0.75rem 0.3rem 0; }
 td { border-bottom: 1px solid var(--line); padding: 0.45rem 0.75rem 0.45rem 0; vertical-align: top; font-variant-numeric: tabular-nums; }
 tr:last-child td { border-bottom: 0; }
-td[data-label="When"], td[data-label="Price"], td[data-label="Paid"], td[data-label="Waiting"], td[data-label="Open"] { white-space: nowrap; }
+td[data-label="When"], td[data-label="Price"], td[data-label="Paid"], td[data-label="Cost"], td[data-label="Open"] { white-space: nowrap; }
 code { font: 0.85em ui-monospace, monospace; }
 .detail { display: block; color: var(--soft); font-size: 0.85em; max-width: 26rem; }
 .badge { display: inline-block; padding: 0.05rem 0.5rem; border-radius: 999px; font-size: 0.8rem; white-space: nowrap; color: var(--none); background: var(--none-bg); }
@@ -59,6 +59,7 @@ code { font: 0.85em ui-monospace, monospace; }
   thead { display: none; }
   tr { display: block; border: 1px solid var(--line); border-radius: 8px; padding: 0.4rem 0.75rem; margin-bottom: 0.5rem; }
   td, td[data-label] { display: grid; grid-template-columns: 5.5rem minmax(0, 1fr); gap: 0.5rem; border: 0; padding: 0.15rem 0; white-space: normal; }
+  td[data-none] { display: none; }
   td::before { content: attr(data-label); color: var(--soft); font-size: 0.8rem; }
   td > * { grid-column: 2; }
 }

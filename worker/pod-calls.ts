@@ -57,7 +57,9 @@ async function readWord(request: Request, what: "proof" | "exit"): Promise<PodWo
   }
   if (what === "exit") {
     const exit = podExitSchema.safeParse(json);
-    return exit.success ? { kind: "exit", code: exit.data.code } : null;
+    if (!exit.success) return null;
+    const { code, reason, gpuUuid } = exit.data;
+    return { kind: "exit", code, reason, gpuUuid: gpuUuid ?? null };
   }
   const proof = podProofSchema.safeParse(json);
   if (!proof.success) return null;

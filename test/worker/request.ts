@@ -1,10 +1,11 @@
 /** A stored request in the middle of provisioning, for tests that need a gate with an attempt. */
-import type { Attempt, GateRequest } from "../../shared/lifecycle/model.ts";
+import { attemptSchema, requestSchema, type Attempt, type GateRequest } from "../../shared/lifecycle/model.ts";
 import { newRequest } from "../../shared/lifecycle/route.ts";
 
 const T0 = Date.UTC(2026, 10, 30, 12, 0, 0);
 
-export const ATTEMPT: Attempt = {
+// Parsed as a stored row is: fields that were added since have their defaults.
+export const ATTEMPT: Attempt = attemptSchema.parse({
   id: "a2",
   number: 2,
   podName: "gpu-gate-testing-a2",
@@ -21,7 +22,7 @@ export const ATTEMPT: Attempt = {
   proof: null,
   onlineAt: null,
   exit: null,
-};
+});
 
 export const POD = {
   id: "p2",
@@ -36,7 +37,7 @@ export const POD = {
 /** An open request that holds the lock and buys, with this attempt under way. */
 export function request(attempt: Attempt, step: "create" | "start" = "create"): GateRequest {
   const what = { kind: "pull-request", prNumber: 7, headSha: "a".repeat(40), generation: 1, row: 1 } as const;
-  return {
+  return requestSchema.parse({
     ...newRequest("r1", { ...what, actor: null, approvedBy: null }, T0),
     state: {
       kind: "provisioning",
@@ -56,5 +57,5 @@ export function request(attempt: Attempt, step: "create" | "start" = "create"): 
       lookupLists: [],
       retryAt: null,
     },
-  };
+  });
 }
