@@ -321,7 +321,7 @@ describe("recovery and validation speak to the control plane only after their ow
     const run = perform(recovery("17"), token);
     expect(run.code).toBe(0);
     expect(run.out).toContain("::add-mask::jwt");
-    expect(calls()).toContain('{"pull_request": 17}');
+    expect(calls()).toContain('{"pr_number": 17}');
     expect(calls()).toContain("https://gate.example/v1/recover");
   });
 
