@@ -24,14 +24,24 @@ export function durableSql(storage: DurableObjectStorage): Sql {
   };
 }
 
-export function durableAlarm(storage: DurableObjectStorage): AlarmPort {
+/** The object's alarm, and what its shell must tell it. */
+export interface DurableAlarm extends AlarmPort {
+  /** The alarm has fired, or may have been lost: whatever is set next is really set. */
+  forget(): void;
+}
+
+export function durableAlarm(storage: DurableObjectStorage): DurableAlarm {
   let armed: Millis | null = null;
   return {
     set(at) {
+      // Re-arming for the same instant is a write for nothing; the tasks decide most instants many times over.
       if (at === null || at === armed) return;
       armed = at;
       // Output gates hold the answer until this is durable; a failed write resets the object, whose tasks remain.
       void storage.setAlarm(at);
+    },
+    forget() {
+      armed = null;
     },
   };
 }
@@ -90,7 +100,10 @@ export function imageResolverFor(settings: Settings): (image: string) => Promise
       tag,
     });
     if (!answer.ok) {
-      return { ok: false, why: `The runner image ${image} could not be resolved (${answer.error.step}: ${answer.error.why}).` };
+      return {
+        ok: false,
+        why: `The runner image ${image} could not be resolved (${answer.error.step}: ${answer.error.why}).`,
+      };
     }
     return { ok: true, value: answer.value.reference };
   };

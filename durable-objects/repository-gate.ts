@@ -13,7 +13,7 @@ import type { AccountAnswer, AccountPort } from "./gate/ports.ts";
 import { CallRate, POD_CALLS } from "./gate/rate.ts";
 import { podStanding, type PodQuestion, type PodStanding } from "./gate/standing.ts";
 import { gateView, type GateView, type RequestView } from "./gate/view.ts";
-import { durableAlarm, durableSql, githubClientFor, logLine, runpodClientFor } from "./platform.ts";
+import { durableAlarm, durableSql, githubClientFor, logLine, runpodClientFor, type DurableAlarm } from "./platform.ts";
 import { ACCOUNT_NAME } from "./runpod-account.ts";
 import { readSettings } from "./settings.ts";
 
@@ -21,15 +21,17 @@ export class RepositoryGate extends DurableObject<Env> {
   readonly #gate: Gate;
   readonly #repositoryId: string;
   readonly #podCalls = new CallRate(POD_CALLS);
+  readonly #alarm: DurableAlarm;
 
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
     const settings = readSettings(env);
     if (!settings.ok) throw new Error(`configuration: ${settings.error.join(" ")}`);
     this.#repositoryId = state.id.name ?? "";
+    this.#alarm = durableAlarm(state.storage);
     this.#gate = new Gate({
       sql: durableSql(state.storage),
-      alarm: durableAlarm(state.storage),
+      alarm: this.#alarm,
       clock: systemClock,
       random: systemRandom,
       account: accountPort(env, this.#repositoryId),
@@ -86,9 +88,12 @@ export class RepositoryGate extends DurableObject<Env> {
     return this.#gate.stop(requestId, word);
   }
 
-  /** Cron's minute. */
+  /** Cron's minute. Overdue work means that an alarm was lost: it is set anew, and the work is taken up without waiting for it. */
   tick(): GateTick {
-    return this.#gate.tick();
+    this.#alarm.forget();
+    const status = this.#gate.tick();
+    if (status.overdue > 0) this.ctx.waitUntil(this.#run());
+    return status;
   }
 
   knowsAttempt(attemptId: string): boolean {
@@ -100,12 +105,18 @@ export class RepositoryGate extends DurableObject<Env> {
   }
 
   override async alarm(): Promise<void> {
-    // Nothing may escape: an alarm that throws six times is never fired again.
+    this.#alarm.forget();
+    await this.#run();
+  }
+
+  /** Nothing may escape: an alarm that throws six times is never fired again. */
+  async #run(): Promise<void> {
     try {
       await this.#gate.run();
     } catch (error) {
       logLine({ event: "alarm.failed", message: error instanceof Error ? error.message : "unknown error" });
-      await this.ctx.storage.setAlarm(systemClock.now() + 5_000);
+      this.#alarm.forget();
+      this.#alarm.set(systemClock.now() + 5_000);
     }
   }
 }
