@@ -80,7 +80,7 @@ describe("a pod's call", () => {
   it("hands over an exit with its code", async () => {
     const { given, heard } = listening();
     expect((await call(given, { path: "101/a1/exit", body: { reason: "runner-exited", code: 3 } })).status).toBe(204);
-    expect(heard.map((one) => one.word)).toEqual([{ kind: "exit", code: 3 }]);
+    expect(heard.map((one) => one.word)).toMatchObject([{ kind: "exit", code: 3, reason: "runner-exited" }]);
   });
 
   it("takes fields that a newer start script adds", async () => {
