@@ -3,6 +3,7 @@
  */
 import { unreachable } from "../result.ts";
 import type { Millis } from "../ports.ts";
+import type { Retain } from "./keep.ts";
 import type { GateRequest, RequestState } from "./model.ts";
 import type { Task } from "./tasks.ts";
 import type { Verdict } from "./verdict.ts";
@@ -39,6 +40,15 @@ export type LedgerOp =
       readonly outcome: string;
     };
 
+/** A machine on which an attempt failed by the machine's own doing: avoided for a while. */
+export interface BadHost {
+  readonly attemptId: string;
+  readonly gpuUuid: string | null;
+  readonly dataCenterId: string | null;
+  /** Code of the rejection. */
+  readonly why: string;
+}
+
 export interface AuditNote {
   /** What was decided or done, in `noun.verb` form. */
   readonly act: string;
@@ -58,24 +68,28 @@ export interface Step {
   readonly ledger: readonly LedgerOp[];
   /** Pods that carry our name and that no attempt may keep: removed on their own. */
   readonly strays: readonly { readonly podId: string; readonly why: string }[];
+  /** A pod that this request gives up without removing it: it is kept for debugging, with an end. */
+  readonly retain?: Retain;
+  readonly badHosts: readonly BadHost[];
   readonly audit: readonly AuditNote[];
   /** Set when the event changed nothing: why. */
   readonly ignored: string | null;
 }
 
 export function ignore(request: GateRequest, why: string): Step {
-  return { request, task: null, hurry: false, lock: null, ledger: [], strays: [], audit: [], ignored: why };
+  return { request, task: null, hurry: false, lock: null, ledger: [], strays: [], badHosts: [], audit: [], ignored: why };
 }
 
 /** A note was taken or a scheduled look is brought forward; the main task stays. */
 export function noted(request: GateRequest, hurry: boolean, notes: readonly AuditNote[] = []): Step {
-  return { request, task: null, hurry, lock: null, ledger: [], strays: [], audit: notes, ignored: null };
+  return { request, task: null, hurry, lock: null, ledger: [], strays: [], badHosts: [], audit: notes, ignored: null };
 }
 
 export interface Extras {
   readonly lock?: Step["lock"];
   readonly ledger?: readonly LedgerOp[];
   readonly strays?: Step["strays"];
+  readonly badHosts?: Step["badHosts"];
   readonly audit?: readonly AuditNote[];
 }
 
@@ -88,6 +102,7 @@ export function go(request: GateRequest, state: RequestState, task: Task, dueAt:
     lock: extras.lock ?? null,
     ledger: extras.ledger ?? [],
     strays: extras.strays ?? [],
+    badHosts: extras.badHosts ?? [],
     audit: extras.audit ?? [],
     ignored: null,
   };
@@ -102,6 +117,7 @@ export function conclude(request: GateRequest, verdict: Verdict, now: Millis, ex
     lock: extras.lock ?? lockOnEnd(request.state),
     ledger: extras.ledger ?? [],
     strays: extras.strays ?? [],
+    badHosts: extras.badHosts ?? [],
     audit: [
       ...(extras.audit ?? []),
       { act: "request.conclude", reason: verdict.reason, facts: { verdict: verdict.kind, from: request.state.kind } },
@@ -120,6 +136,7 @@ function lockOnEnd(state: RequestState): Step["lock"] {
     case "executing":
       return "release";
     case "cleaning":
+      return state.hold === null || state.lockReleased ? null : "release";
     case "preparing":
       return state.hold === null ? null : "release";
     case "received":

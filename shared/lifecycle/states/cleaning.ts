@@ -157,14 +157,10 @@ function finish(request: GateRequest, state: Cleaning, around: Surroundings): St
   const scope = scopeOf(request, state.attempt, state.prepareRun, state.jobEnded);
   const move = resumeTeardown({ ...state.teardown, tries: 0 }, scope, around.now);
   const release = state.resume === null && state.hold !== null && !state.lockReleased;
-  const next: Cleaning = {
-    ...state,
-    step: "remove",
-    teardown: move.teardown,
-    lockReleased: state.lockReleased || release,
-  };
+  const next: Cleaning = { ...state, step: "remove", teardown: move.teardown };
   if (move.kind === "done") return follow(request, next, move, around, {});
-  return go(request, next, move.task, move.dueAt, { lock: release ? "release" : null });
+  const released: Cleaning = { ...next, lockReleased: state.lockReleased || release };
+  return go(request, released, move.task, move.dueAt, { lock: release ? "release" : null });
 }
 
 function follow(
@@ -202,10 +198,7 @@ function follow(
         all,
       );
     }
-    return conclude(booked, state.verdict, around.now, {
-      ...all,
-      lock: state.hold !== null && !state.lockReleased ? "release" : null,
-    });
+    return conclude({ ...booked, state }, state.verdict, around.now, all);
   }
   const loud = markLoud(move.teardown, request, around);
   return go(booked, { ...state, teardown: loud, lockReleased: state.lockReleased || release }, move.task, move.dueAt, {
