@@ -22,8 +22,9 @@ export const parts: readonly Part[] = [
   {
     folder: "shared/lifecycle",
     is: "the core: states, events, tasks, decide",
-    values: [...PLAIN, "shared/audit", "shared/cost", "shared/runpod/tags.ts", "shared/runpod/pod-health.ts"],
-    types: ["shared/config", "shared/policy", "shared/runpod/pod.ts"],
+    // Of shared/runpod only what is pure: the modules that speak HTTP are kept out of reach by `ioModules`.
+    values: [...PLAIN, "shared/audit", "shared/cost", "shared/runpod"],
+    types: ["shared/config", "shared/policy"],
     packages: ["zod"],
     why: "the same decisions run in workerd, under a virtual clock and in the simulator",
   },
