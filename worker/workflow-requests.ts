@@ -35,7 +35,7 @@ export async function receiveRecover(request: Request, ports: WorkflowPorts): Pr
   }
   if (pull.value.state !== "open")
     return problem(409, "closed", `Pull request #${number} is not open; reopen it first.`);
-  return open(caller.value, { kind: "recovery", prNumber: number, headSha: pull.value.headSha });
+  return open(caller.value, ports, { kind: "recovery", prNumber: number, headSha: pull.value.headSha });
 }
 
 export async function receiveValidate(request: Request, ports: WorkflowPorts): Promise<WorkflowAnswer> {
@@ -55,7 +55,7 @@ export async function receiveValidate(request: Request, ports: WorkflowPorts): P
     }
     return githubUnavailable(found.error, ports.clock.now());
   }
-  return open(caller.value, { kind: "validation", revision, headSha: checkHead });
+  return open(caller.value, ports, { kind: "validation", revision, headSha: checkHead });
 }
 
 /** Progress of the request that the calling run itself asked for. */
@@ -116,7 +116,7 @@ async function notPermitted(caller: OpeningCaller, ports: WorkflowPorts): Promis
   }
 }
 
-async function open(caller: OpeningCaller, ask: DispatchedAsk): Promise<WorkflowAnswer> {
+async function open(caller: OpeningCaller, ports: WorkflowPorts, ask: DispatchedAsk): Promise<WorkflowAnswer> {
   const { gate, repository, run, actor } = caller;
   const what: Dispatched = { repository, runId: run.id, actor, ask };
   const answer = await gate.openDispatched(what);
@@ -131,6 +131,8 @@ async function open(caller: OpeningCaller, ask: DispatchedAsk): Promise<Workflow
           state: answer.kind,
           check: caller.config.check.name,
           head_sha: ask.headSha,
+          // Whoever waits for the check looks for this App's: anybody may give a check this name.
+          app_id: ports.settings.ok ? ports.settings.value.appId : null,
           progress: `/v1/requests/${answer.requestId}`,
         },
       };

@@ -50,6 +50,7 @@ describe("POST /v1/recover", () => {
       state: "opened",
       check: "CI GPU gate",
       head_sha: HEAD,
+      app_id: "1234",
       progress: "/v1/requests/r1",
     });
     expect(bench.opened).toEqual([

@@ -310,9 +310,12 @@ describe("recovery and validation speak to the control plane only after their ow
   beforeEach(() => {
     program(
       "bin/curl",
-      'printf "%s\\n" "$@" "--" >> "$RUNNER_TEMP/calls"; case "$*" in *token.example*) echo "{\\"value\\": \\"jwt\\"}" ;; *) echo accepted ;; esac',
+      'printf "%s\\n" "$@" "--" >> "$RUNNER_TEMP/calls"; case "$*" in *token.example*) echo "{\\"value\\": \\"jwt\\"}" ;; *) echo accepted > "$RUNNER_TEMP/answer.json" ;; esac',
     );
-    program("bin/jq", 'if [ "$1" = -er ]; then cat > /dev/null; echo jwt; else echo "{body}"; fi');
+    program(
+      "bin/jq",
+      'if [ "$1" = -er ]; then cat > /dev/null; echo jwt; elif [ "$1" = -r ]; then echo "jq $*"; else echo "{body}"; fi',
+    );
     writeFileSync(join(folder, "calls"), "");
   });
   const calls = (): string => readFileSync(join(folder, "calls"), "utf8");
@@ -323,6 +326,10 @@ describe("recovery and validation speak to the control plane only after their ow
     expect(run.out).toContain("::add-mask::jwt");
     expect(calls()).toContain('{"pr_number": 17}');
     expect(calls()).toContain("https://gate.example/v1/recover");
+    expect(calls()).toContain("audience=https://gate.example\n");
+    // The answer is shown, and turned into the note that the waiting command reads.
+    expect(run.out).toContain("accepted");
+    expect(run.out).toMatch(/jq -r .*::notice title=gpu-gate request::/);
   });
 
   it.each([
