@@ -23,7 +23,9 @@ call() {
 # finish REASON CODE: the pod's last words, best effort and bounded, then the end.
 finish() {
   trap '' TERM INT
-  if [ -n "${exit_nonce:-}" ]; then call exit "$exit_nonce" "{\"reason\":\"$1\",\"code\":$2}" 5 || true; fi
+  if [ -n "${exit_nonce:-}" ]; then
+    call exit "$exit_nonce" "{\"reason\":\"$1\",\"code\":$2${gpu_uuid:+,\"gpuUuid\":\"$gpu_uuid\"}}" 5 || true
+  fi
   exit "$2"
 }
 
@@ -192,7 +194,8 @@ if ((EUID == 0)) && [ "$owner" != 0 ]; then
   user_home=$(getent passwd "$owner" | cut -d: -f6)
   become=(setpriv "--reuid=$owner" "--regid=$(stat -c %g ./run.sh)" "$([ -n "$user_home" ] && echo --init-groups || echo --clear-groups)")
 fi
-runner_env=("HOME=${user_home:-$PWD}" "ACTIONS_RUNNER_HOOK_JOB_STARTED=$hook")
+# A runner that GitHub finds too old says so by exit code 7 instead of 1.
+runner_env=("HOME=${user_home:-$PWD}" "ACTIONS_RUNNER_HOOK_JOB_STARTED=$hook" ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1)
 if [ "$owner" = 0 ]; then runner_env+=(RUNNER_ALLOW_RUNASROOT=1); fi
 # The last three are what was rented, for the job to print next to nvidia-smi: the run was dispatched before it was known.
 for name in PATH LANG LC_ALL TZ LD_LIBRARY_PATH ImageOS RUNNER_MANUALLY_TRAP_SIG ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT \

@@ -2,11 +2,15 @@
  * One create request: the pull request looked at once more, the body built from stored facts and in-memory secrets, the
  * answer classified. The only place where money is spent.
  */
+import { flagged } from "../../shared/lifecycle/keep.ts";
 import type { CreateOutcome, Task } from "../../shared/lifecycle/tasks.ts";
 import { followsPull, obsolete } from "../../shared/lifecycle/judge.ts";
+import { limitMillis } from "../../shared/config/limits.ts";
+import { withoutBadDataCenters } from "../../shared/runpod/bad-hosts.ts";
 import { buildCreateBody } from "../../shared/runpod/create-body.ts";
 import { unreachable } from "../../shared/result.ts";
 import { startScript } from "../../pod/start-script.generated.ts";
+import { badDataCenters } from "./hosts.ts";
 import { observe, podFacts } from "./observe.ts";
 import type { PerformContext } from "./perform.ts";
 
@@ -32,13 +36,15 @@ export async function createPod(
   }
   const gpuId = task.candidate.acceptedIds[0] ?? "";
   const limits = request.terms?.limits;
+  const now = ports.clock.now();
+  const memoryMs = limitMillis(config).bad_host_memory;
   const body = buildCreateBody({
     name: task.podName,
     image: state.plan.image,
     gpuId,
     gpuCount: config.gpu.count,
     cuda: { kind: "allowed", versions: config.gpu.cuda_versions },
-    dataCenterIds: config.gpu.data_centers,
+    dataCenterIds: withoutBadDataCenters(config.gpu.data_centers, badDataCenters(ports.sql, now - memoryMs), now, memoryMs),
     diskGb: config.gpu.disk_gb,
     entrypoint: ["bash", "-c"],
     // The second word names the script in process lists.
@@ -54,7 +60,7 @@ export async function createPod(
         requestId: request.id,
         attemptId: task.attemptId,
         runId: attempt.run.runId,
-        keep: "false",
+        keep: String(flagged(request.keep, task.attemptId)),
       },
       facts: {
         tier: task.candidate.tier,

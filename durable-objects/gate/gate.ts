@@ -6,26 +6,31 @@
  * result. The loop catches everything; what failed is due again later. The alarm is set from the tasks after every step,
  * and cron wakes a gate whose alarm was lost.
  */
+import { limitMillis } from "../../shared/config/limits.ts";
 import { auditBodySchema, genesis, sealEntry } from "../../shared/audit/chain.ts";
 import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
 import type { GateRequest, Proof } from "../../shared/lifecycle/model.ts";
 import { newRequest, route, type NewRequest } from "../../shared/lifecycle/route.ts";
 import type { Delivery } from "../../shared/lifecycle/signal.ts";
-import { audit, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
+import { audit, type AuditNote, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
 import { onRepeat } from "../../shared/lifecycle/tasks.ts";
 import { randomHex, type Millis } from "../../shared/ports.ts";
 import type { Verdict } from "../../shared/lifecycle/verdict.ts";
 import { dispatchedRequest, openDispatched, useToken } from "./dispatched.ts";
 import type { Dispatched, DispatchedAnswer, TokenUse } from "./dispatched.ts";
+import { closedPod, openCost, readCost } from "./costs.ts";
+import { bookRunning } from "./money.ts";
+import { failuresOf, forgetHosts, rememberHost } from "./hosts.ts";
 import { lostOutcome, perform, sha256Hex } from "./perform.ts";
 import type { GatePorts } from "./ports.ts";
 import { publishCheck, wantsPublishing } from "./publish.ts";
 import { reconcile } from "./reconcile.ts";
+import { keptFor, retainPod, type RetainAnswer, type RetainWord } from "./retention.ts";
 import { migrate } from "./schema.ts";
 import { Secrets } from "./secrets.ts";
 import { Store, type StoredTask } from "./store.ts";
-import { beginStray, strayDone } from "./strays.ts";
+import { beginRetained, beginStray, strayDone } from "./strays.ts";
 import { requestView, type RequestView } from "./view.ts";
 
 export type Accepted = { readonly kind: "accepted" | "duplicate" | "read-only"; readonly actions: readonly string[] };
@@ -84,7 +89,10 @@ export class Gate {
             said.push(`open ${this.#open(action.request, now)}`);
             break;
           case "hint":
-            this.#apply(action.requestId, { kind: "hint" });
+            this.#apply(
+              action.requestId,
+              action.stranger === undefined ? { kind: "hint" } : { kind: "hint", stranger: action.stranger },
+            );
             said.push(`hint ${action.requestId}`);
             break;
           case "reconcile":
@@ -165,8 +173,13 @@ export class Gate {
       if (known === null || expected === null || expected === undefined || !sameText(expected, hash)) return false;
       const event: GateEvent =
         word.kind === "proof"
-          ? { kind: "proof", attemptId, proof: { ...word.proof, at: this.#ports.clock.now() } }
-          : { kind: "exit", attemptId, code: word.code };
+          ? {
+              kind: "proof",
+              attemptId,
+              proof: { ...word.proof, at: this.#ports.clock.now() },
+              knownBad: this.#knownBad(known.requestId, word.proof.gpuUuid),
+            }
+          : { kind: "exit", attemptId, code: word.code, reason: word.reason ?? null, gpuUuid: word.gpuUuid ?? null };
       const step = this.#apply(known.requestId, event);
       return step !== null && step.ignored === null;
     });
@@ -204,7 +217,9 @@ export class Gate {
     if (this.#readOnly) return { overdue: 0, open: 0, pods: this.store.openLedgerPodIds() };
     const now = this.#ports.clock.now();
     this.store.forgetDeliveries(now - DELIVERY_MEMORY_MS);
+    forgetHosts(this.#ports.sql, now);
     this.store.flushCounters();
+    bookRunning(this.#ports.sql, this.store, now);
     const overdue = this.store.dueTasks(now - 5_000, 1000).length;
     if (this.store.repository() !== null && this.store.taskOf("reconcile", "repository") === null) {
       const last = Number(this.store.meta("reconciled_at") ?? "0");
@@ -213,6 +228,24 @@ export class Gate {
     }
     this.#arm();
     return { overdue, open: this.store.openRequests().length, pods: this.store.openLedgerPodIds() };
+  }
+
+  /** A maintainer's word to keep a pod for debugging, or to end that; whoever calls knows that it is a maintainer's. */
+  async retain(word: RetainWord): Promise<RetainAnswer> {
+    if (this.#readOnly) return { kind: "refused", detail: "The stored state is newer than this code: nothing is decided." };
+    const answer = await retainPod(word, this.#ports, this.store);
+    this.#arm();
+    return answer;
+  }
+
+  /** Something that was decided about this repository outside its lifecycles: it belongs to the audit. */
+  note(note: AuditNote): void {
+    if (this.#readOnly) return;
+    const now = this.#ports.clock.now();
+    this.#audit(null, note);
+    // The next loop seals it; a gate at rest gets one by comparing itself with GitHub, which it may do at any time.
+    if (this.store.repository() !== null) this.store.putTask("reconcile", "repository", "reconcile", {}, now, now);
+    this.#arm();
   }
 
   /** Whether this gate has open work for an attempt; asked when the account compares its books. */
@@ -257,6 +290,12 @@ export class Gate {
       case "check":
         await publishCheck(task, this.#outside(task.subject), (requestId) => this.#publishLater(requestId));
         break;
+      case "cost": {
+        const { sql, clock } = this.#ports;
+        const told = await readCost(task, sql, this.store, this.#client(null), () => clock.now());
+        if (told !== null) this.#publishLater(told);
+        break;
+      }
       case "stray":
         await strayDone(task, this.#ports, this.store);
         break;
@@ -359,10 +398,20 @@ export class Gate {
       next = { ...next, state: { ...next.state, seq: this.store.enqueue(next.id, now) } };
     }
     for (const op of step.ledger) this.store.ledger(op, next.id);
+    if (step.retain !== undefined) {
+      beginRetained(this.store, step.retain, next.id, keptFor(next, step.retain.attempt.id), now);
+    }
     for (const stray of step.strays) beginStray(this.store, stray.podId, stray.why, now, now);
     for (const note of step.audit) this.#audit(next.id, note);
+    for (const host of step.badHosts) {
+      rememberHost(this.#ports.sql, host, now);
+      this.store.count("hosts.remembered");
+    }
     this.#forgetSecrets(before, next);
     this.store.saveRequest(next);
+    for (const op of step.ledger) {
+      if (op.kind === "close") openCost(this.#ports.sql, this.store, closedPod(before), op, now);
+    }
     this.#lock(step, next, now);
     this.#publishLater(next.id);
   }
@@ -435,6 +484,14 @@ export class Gate {
     if (has === null || has.id !== had.id || has.pod !== null) this.#secrets.forget(had.id);
   }
 
+  /** How often a card is remembered as bad, by the configuration of the request that got it. */
+  #knownBad(requestId: string, gpuUuid: string): number {
+    const hash = this.store.request(requestId)?.terms?.configHash ?? null;
+    const config = hash === null ? null : this.store.config(hash);
+    if (config === null) return 0;
+    return failuresOf(this.#ports.sql, gpuUuid, this.#ports.clock.now() - limitMillis(config).bad_host_memory);
+  }
+
   #audit(requestId: string | null, note: ReturnType<typeof audit>): void {
     this.store.audit(this.#ports.clock.now(), requestId, note);
   }
@@ -499,6 +556,7 @@ export class Gate {
       ofPull: (prNumber: number) => this.store.requestsOfPull(prNumber),
       ofRun: (runId: string) => this.store.requestOfRun(runId),
       ofCheckRun: (checkRunId: string) => this.store.requestOfCheckRun(checkRunId),
+      ofRunner: (runnerId: string) => this.store.requestOfRunner(runnerId),
     };
   }
 
@@ -539,7 +597,12 @@ export class Gate {
 
 export type PodWord =
   | { readonly kind: "proof"; readonly proof: Omit<Proof, "at"> }
-  | { readonly kind: "exit"; readonly code: number | null };
+  | {
+      readonly kind: "exit";
+      readonly code: number | null;
+      readonly reason?: string | null;
+      readonly gpuUuid?: string | null;
+    };
 
 /** Compares two hex digests without telling by its time where they differ. */
 function sameText(a: string, b: string): boolean {

@@ -6,8 +6,6 @@ import { authorize, type AuthorizePort } from "../../shared/authorize/authorize.
 import { readAhead } from "../../shared/authorize/read-ahead.ts";
 import { authorizeValidation } from "../../shared/authorize/validation.ts";
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
-import { microUsd } from "../../shared/cost/estimate.ts";
-import { admit, describeExceeded, totalsFor, type Caps, type MoneyLine } from "../../shared/cost/budget.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
 import { archiveKey, type TreeEntry } from "../../shared/hosted/archive-key.ts";
@@ -22,15 +20,24 @@ import type {
   RecheckOutcome,
   Task,
 } from "../../shared/lifecycle/tasks.ts";
+import { saysDeprecated } from "../../shared/lifecycle/last-words.ts";
 import { unreachable } from "../../shared/result.ts";
+import { lastWords } from "../../shared/runpod/logs.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { randomHex } from "../../shared/ports.ts";
 import { createPod } from "./create-pod.ts";
+import { moneyPorts, reserveMoney, settleMoney } from "./money.ts";
 import { observe, podFacts } from "./observe.ts";
 import { makePlan } from "./plan.ts";
 import type { GatePorts } from "./ports.ts";
+import { releaseKeeping, reserveKeeping } from "./retention.ts";
 import type { Secrets } from "./secrets.ts";
 import type { Store } from "./store.ts";
+import { deletionBlocks } from "./strays.ts";
+
+/** What is read before a deletion may hold it up for so long at most. */
+const RECORD_MS = 5_000;
+const LOGS_MS = 2_000;
 
 export interface PerformContext {
   readonly ports: GatePorts;
@@ -106,10 +113,12 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
       return { task: task.kind, outcome: { kind: answer.value === "busy" ? "busy" : "gone" } };
     }
     case "read-record": {
-      const limit = 5_000;
-      const answer = await ports.runpod.getPod(task.podId, { timeoutMs: limit });
+      const [answer, said] = await Promise.all([
+        ports.runpod.getPod(task.podId, { timeoutMs: RECORD_MS }),
+        task.logs === true ? lastWordsOf(task.podId, ports) : null,
+      ]);
       const price = answer.kind === "pod" ? answer.pod.costPerHour : null;
-      return { task: task.kind, outcome: { pricePerHour: price !== null && price > 0 ? price : null } };
+      return { task: task.kind, outcome: { pricePerHour: price !== null && price > 0 ? price : null, said } };
     }
     case "delete-pod": {
       const answer = await ports.runpod.deletePod(task.podId);
@@ -153,6 +162,12 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
     default:
       return unreachable(task, "task");
   }
+}
+
+/** Best effort: no log, no words. The stream has no end of its own, so the time limit is what it usually takes. */
+async function lastWordsOf(podId: string, ports: GatePorts): Promise<string | null> {
+  const logs = await ports.runpod.getPodLogs(podId, { timeoutMs: LOGS_MS });
+  return logs.ok ? lastWords(logs.value, saysDeprecated) : null;
 }
 
 async function authorizeNow(context: PerformContext, port: AuthorizePort = context.github) {
@@ -356,65 +371,19 @@ async function findRun(context: PerformContext, path: string | undefined, title:
 
 async function reserve(attemptId: string, micros: number, context: PerformContext): Promise<Outcomes["reserve"]> {
   const { ports, store, request } = context;
-  const now = ports.clock.now();
   const config = request.terms === null ? null : store.config(request.terms.configHash);
   if (config === null) return { kind: "unknown", why: "the effective configuration is not stored" };
-  const spender = {
-    repositoryId: context.repository.id,
-    requestId: request.id,
-    prNumber: request.prNumber,
-    authorId: request.admission?.author.id ?? null,
-  };
-  // The repository's own caps and the reservation are one transaction: two requests never find the same money.
-  const decided = ports.sql.transaction((): Outcomes["reserve"] => {
-    if (store.moneyOf(attemptId) !== null) return { kind: "reserved" };
-    const lines: MoneyLine[] = store.moneyLines(now - 62 * 86_400_000, request.id, request.prNumber).map((row) => ({
-      openedAt: row.at,
-      state: row.state === "spent" ? "spent" : "reserved",
-      amount: row.micros,
-      repositoryId: context.repository.id,
-      requestId: row.request_id,
-      prNumber: row.pr_number,
-      authorId: row.author_id,
-    }));
-    const admission = admit(micros, capsOf(config), totalsFor(lines, spender, now));
-    if (!admission.admitted) return { kind: "over-cap", detail: admission.exceeded.map(describeExceeded).join(" ") };
-    store.reserveMoney({
-      attemptId,
-      requestId: request.id,
-      prNumber: request.prNumber,
-      authorId: spender.authorId,
-      micros,
-      at: now,
-    });
-    return { kind: "reserved" };
-  });
-  if (decided.kind !== "reserved") return decided;
-  const answer = await ports.account.reserve(attemptId, micros);
-  if (!answer.ok) return { kind: "unknown", why: answer.why };
-  if (answer.value.kind === "over-cap") store.settleMoney(attemptId, null);
-  return answer.value;
-}
-
-function capsOf(config: RepositoryConfig): Caps {
-  const { budget } = config;
-  return {
-    run: microUsd(budget.per_run),
-    day: microUsd(budget.per_day),
-    month: microUsd(budget.per_month),
-    "pull-request": budget.per_pr === null ? null : microUsd(budget.per_pr),
-    author: budget.per_author === null ? null : microUsd(budget.per_author),
-    // Held by the account, over all repositories.
-    deployment: null,
-  };
+  const blocked = deletionBlocks(store, ports.clock.now());
+  if (blocked !== null) return blocked;
+  const asked = { id: attemptId, micros, repositoryId: context.repository.id, request, config };
+  const reserved = await reserveMoney(asked, moneyPorts(ports));
+  if (reserved.kind === "reserved") await reserveKeeping(asked, ports, store);
+  return reserved;
 }
 
 async function settle(attemptId: string, micros: number | null, context: PerformContext): Promise<Outcomes["settle"]> {
-  const { ports, store } = context;
-  store.settleMoney(attemptId, micros);
-  const answer =
-    micros === null ? await ports.account.release(attemptId) : await ports.account.commit(attemptId, micros);
-  return answer.ok ? { kind: "settled" } : { kind: "unknown", why: answer.why };
+  const settled = await settleMoney(attemptId, micros, moneyPorts(context.ports));
+  return settled.kind === "settled" ? releaseKeeping(attemptId, context.ports, context.store) : settled;
 }
 
 async function mint(task: Extract<Task, { kind: "mint" }>, context: PerformContext): Promise<Outcomes["mint"]> {

@@ -58,11 +58,23 @@ export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
         tier: candidate.tier,
         acceptedIds: [...candidate.acceptedIds],
         price: candidate.price,
+        maxPrice: maxPriceOf(tiers, candidate.tier, config),
       })),
       image: image.value,
       ceilingPrice: config.gpu.price_ceiling_usd_per_hour,
+      leftOut: plan.leftOut.map((left) => ({
+        name: `${left.tier}-${left.gpuId}`,
+        price: left.price,
+        answer: `not tried: ${left.why}`,
+      })),
     },
   };
+}
+
+/** A tier's own limit never raises the ceiling. */
+function maxPriceOf(tiers: readonly Tier[], name: string, config: RepositoryConfig): number {
+  const ceiling = config.gpu.price_ceiling_usd_per_hour;
+  return Math.min(ceiling, tiers.find((tier) => tier.name === name)?.maxUsdPerHour ?? ceiling);
 }
 
 function tiersOf(config: RepositoryConfig): Tier[] {

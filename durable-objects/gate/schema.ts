@@ -29,9 +29,14 @@ const MIGRATIONS: readonly (readonly string[])[] = [
     // Every attempt ever begun; a pod's calls are checked against it by hash.
     `CREATE TABLE attempts (
       id TEXT PRIMARY KEY, request_id TEXT NOT NULL, number INTEGER NOT NULL, pod_name TEXT NOT NULL, pod_id TEXT,
-      proof_hash TEXT, exit_hash TEXT, opened_at INTEGER NOT NULL)`,
+      proof_hash TEXT, exit_hash TEXT, runner_id TEXT, opened_at INTEGER NOT NULL)`,
     `CREATE INDEX attempts_pod ON attempts (pod_id)`,
+    `CREATE INDEX attempts_runner ON attempts (runner_id)`,
     `CREATE INDEX attempts_name ON attempts (pod_name)`,
+    // Machines on which an attempt failed by the machine's doing: avoided for a while.
+    `CREATE TABLE bad_hosts (
+      attempt_id TEXT PRIMARY KEY, gpu_uuid TEXT, data_center TEXT, at INTEGER NOT NULL, why TEXT NOT NULL)`,
+    `CREATE INDEX bad_hosts_gpu ON bad_hosts (gpu_uuid, at)`,
     // Our runs, so that a webhook about one finds its request.
     `CREATE TABLE runs (run_id TEXT PRIMARY KEY, request_id TEXT NOT NULL)`,
     // One line per pod ever bought: opened when we learn of it, closed when it is proven gone.

@@ -8,7 +8,7 @@ import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import type { AuditNote, LedgerOp } from "../../shared/lifecycle/step.ts";
 import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
-import { MoneyTable, type MoneyLineIn } from "./money-table.ts";
+import { MoneyTable, type MoneyLineIn, type MoneyRow } from "./money-table.ts";
 import type { Sql, SqlValue } from "./ports.ts";
 
 export type Lane = "main" | "check" | "stray" | "reconcile" | "cost";
@@ -47,7 +47,6 @@ const laneSchema = z.enum(["main", "check", "stray", "reconcile", "cost"]);
 export class Store {
   readonly #sql: Sql;
   readonly #counted = new Map<string, number>();
-  #known: ReturnType<Store["repository"]> = null;
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -65,7 +64,7 @@ export class Store {
 
   /** Written only when GitHub named it differently than last time: this is called for every delivery. */
   rememberRepository(repository: RepositoryRef, installationId: string | null): void {
-    const known = (this.#known ??= this.repository());
+    const known = this.repository();
     const installation = installationId ?? known?.installationId ?? null;
     const same =
       known?.repository.id === repository.id &&
@@ -77,7 +76,6 @@ export class Store {
     this.setMeta("repository_owner", repository.owner);
     this.setMeta("repository_name", repository.name);
     if (installation !== null) this.setMeta("installation_id", installation);
-    this.#known = { repository, installationId: installation };
   }
 
   meta(key: string): string | null {
@@ -136,6 +134,16 @@ export class Store {
     return this.#requests(`SELECT record FROM requests WHERE check_run_id = ?`, checkRunId)[0] ?? null;
   }
 
+  /** The request one of whose attempts registered this runner. */
+  requestOfRunner(runnerId: string): GateRequest | null {
+    return (
+      this.#requests(
+        `SELECT record FROM requests WHERE id = (SELECT request_id FROM attempts WHERE runner_id = ?)`,
+        runnerId,
+      )[0] ?? null
+    );
+  }
+
   openRequests(): readonly GateRequest[] {
     return this.#requests(`SELECT record FROM requests WHERE state <> 'concluded' ORDER BY opened_at`);
   }
@@ -167,10 +175,11 @@ export class Store {
     const attempt = "attempt" in state ? state.attempt : null;
     if (attempt !== null) {
       this.#sql.exec(
-        `INSERT INTO attempts (id, request_id, number, pod_name, pod_id, proof_hash, exit_hash, opened_at)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        `INSERT INTO attempts (id, request_id, number, pod_name, pod_id, proof_hash, exit_hash, runner_id, opened_at)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET pod_id = coalesce(excluded.pod_id, pod_id),
-           proof_hash = excluded.proof_hash, exit_hash = excluded.exit_hash`,
+           proof_hash = excluded.proof_hash, exit_hash = excluded.exit_hash,
+           runner_id = coalesce(excluded.runner_id, runner_id)`,
         attempt.id,
         request.id,
         attempt.number,
@@ -178,6 +187,7 @@ export class Store {
         attempt.pod?.id ?? null,
         attempt.proofHash,
         attempt.exitHash,
+        attempt.runner?.id ?? null,
         request.openedAt,
       );
       if (attempt.run !== null) this.#rememberRun(attempt.run.runId, request.id);
@@ -380,6 +390,10 @@ export class Store {
 
   reserveMoney(line: MoneyLineIn): void {
     new MoneyTable(this.#sql).reserve(line, false);
+  }
+
+  moneyOf(attemptId: string): MoneyRow | null {
+    return new MoneyTable(this.#sql).of(attemptId);
   }
 
   settleMoney(attemptId: string, micros: number | null): void {

@@ -4,6 +4,7 @@
  * Pure. The publisher compares this with what it last wrote and sends the difference, so every state change reaches the
  * check without any state having to remember to say so (I7).
  */
+import { isReasonCode, REASONS } from "../audit/reasons.ts";
 import { unreachable } from "../result.ts";
 import type { Millis } from "../ports.ts";
 import type { GateRequest } from "./model.ts";
@@ -146,6 +147,12 @@ function title(ended: Verdict, request: GateRequest): string {
 function costLines(request: GateRequest): string[] {
   if (request.counts.pods === 0) return ["Nothing was rented: this cost nothing.", ""];
   const seconds = Math.round(request.paidMs / 1000);
+  const { keep } = request;
+  if (keep?.until != null) {
+    const end = new Date(keep.until).toISOString();
+    const paid = request.pricePerHour === null ? "" : ` and paid at USD ${request.pricePerHour}/h`;
+    return [`The pod is kept for debugging until ${end}${paid}, on the word of ${safe(keep.by)}. ${gpuLine(request)}`, ""];
+  }
   const pods = request.counts.pods === 1 ? "one pod" : `${request.counts.pods} pods`;
   return [`Paid: ${dollars(request.spentMicros)} for ${seconds} s of ${pods}. ${gpuLine(request)}`, ""];
 }
@@ -157,15 +164,20 @@ function nextLines(ended: Verdict, request: GateRequest): string[] {
   }
   if (request.runUrl !== null) lines.push(`[Log of the job](${request.runUrl})`, "");
   if (ended.kind === "infrastructure" && request.tried.length > 0) lines.push(...triedTable(request), "");
-  if (ended.kind === "infrastructure" || ended.kind === "deadline") lines.push("Re-run this check to try again.");
+  if (ended.kind === "infrastructure" || ended.kind === "deadline") lines.push(`Next: ${nextAction(ended)}`);
   return lines;
+}
+
+/** What a person can do about it, as the list of reasons has it. */
+function nextAction(ended: Verdict): string {
+  return isReasonCode(ended.reason) ? REASONS[ended.reason].whatToDo : "Re-run this check to try again.";
 }
 
 function triedTable(request: GateRequest): string[] {
   return [
     "| Candidate | USD/h | Answer |",
     "| --- | --- | --- |",
-    ...request.tried
+    ...[...request.tried, ...request.leftOut]
       .slice(0, 60)
       .map(
         (row) => `| ${safe(row.name)} | ${row.price === null ? "list" : row.price.toFixed(2)} | ${safe(row.answer)} |`,
@@ -182,6 +194,7 @@ function details(request: GateRequest): string {
     ["Classification", request.admission?.classification ?? "unknown"],
     ["Attempts / pods bought", `${request.counts.attempts} / ${request.counts.pods}`],
   ];
+  if (request.runnerNote !== null) rows.push(["Runner release", request.runnerNote]);
   const state = request.state;
   const attempt =
     state.kind === "executing" || state.kind === "cleaning" || state.kind === "provisioning" ? state.attempt : null;
@@ -191,6 +204,7 @@ function details(request: GateRequest): string {
       ["Pod", attempt.pod?.id ?? "none"],
       ["Execute run", attempt.run?.runId ?? "none"],
     );
+    if (attempt.knownBad > 0) rows.push(["Failures of this GPU lately", String(attempt.knownBad)]);
     if (attempt.proof !== null) rows.push(["GPU proof", `${attempt.proof.gpuName}, CUDA ${attempt.proof.driverCuda}`]);
   }
   return [
@@ -201,6 +215,7 @@ function details(request: GateRequest): string {
     ...rows.map(([name, value]) => `| ${name} | ${safe(value)} |`),
     "",
     "</details>",
+    ...(request.costReport ? ["", request.costReport] : []),
   ].join("\n");
 }
 

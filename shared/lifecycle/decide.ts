@@ -14,6 +14,7 @@ import { executing } from "./states/executing.ts";
 import { provisioning } from "./states/provisioning.ts";
 import { lookUpTask, observeStart } from "./states/renting.ts";
 import { revalidating } from "./states/revalidating.ts";
+import type { Stranger } from "./route.ts";
 import type { Done } from "./tasks.ts";
 import type { Verdict } from "./verdict.ts";
 
@@ -23,10 +24,17 @@ export type GateEvent =
   /** The main task ended. Counts only while it is the request's current task. */
   | { readonly kind: "done"; readonly taskId: number; readonly done: Done }
   /** Something happened outside that this request may care about: look now instead of at the next poll. */
-  | { readonly kind: "hint" }
+  | { readonly kind: "hint"; readonly stranger?: Stranger }
   | { readonly kind: "lock-granted"; readonly fence: number }
-  | { readonly kind: "proof"; readonly attemptId: string; readonly proof: Proof }
-  | { readonly kind: "exit"; readonly attemptId: string; readonly code: number | null }
+  /** `knownBad`: how often this GPU is remembered as having failed an attempt. */
+  | { readonly kind: "proof"; readonly attemptId: string; readonly proof: Proof; readonly knownBad?: number }
+  | {
+      readonly kind: "exit";
+      readonly attemptId: string;
+      readonly code: number | null;
+      readonly reason?: string | null;
+      readonly gpuUuid?: string | null;
+    }
   /** A word to end this request: an operator's, or a user's. `inFlight`: the main task is being performed right now. */
   | { readonly kind: "stop"; readonly verdict: Verdict; readonly inFlight: boolean };
 
@@ -41,15 +49,15 @@ export function decide(request: GateRequest, event: GateEvent, around: Surroundi
     case "done":
       return done(request, event.taskId, event.done, around);
     case "hint":
-      return hint(request);
+      return event.stranger === undefined ? hint(request) : stranger(request, event.stranger);
     case "lock-granted":
       return request.state.kind === "queued"
         ? granted(request, request.state, event.fence, around)
         : ignore(request, "does not wait for the lock");
     case "proof":
-      return proof(request, event.attemptId, event.proof, around);
+      return proof(request, event.attemptId, event.proof, event.knownBad ?? 0, around);
     case "exit":
-      return exit(request, event.attemptId, event.code, around);
+      return exit(request, event, around);
     case "stop":
       return stop(request, event.verdict, event.inFlight, around);
     default:
@@ -115,10 +123,33 @@ function hint(request: GateRequest): Step {
 }
 
 /**
+ * Somebody else's job was given to the runner of the present attempt. The word comes signed from GitHub, and all it can cost
+ * is the pod: it is believed at once, since a stranger's code runs on that machine.
+ */
+function stranger(request: GateRequest, who: Stranger): Step {
+  const state = request.state;
+  if (state.kind !== "executing" && (state.kind !== "provisioning" || state.step !== "start")) {
+    return ignore(request, "no runner of ours waits for a job");
+  }
+  const attempt = state.attempt;
+  if (attempt === null || attempt.runner?.id !== who.runnerId) return ignore(request, "not the current attempt");
+  if (attempt.run?.runId === who.runId) return ignore(request, "the job is ours");
+  if (attempt.stranger !== null) return ignore(request, "the stranger was told already");
+  const note = audit("pod.stranger", "attempt-strangers-job", { attempt: attempt.id, run: who.runId });
+  return noted({ ...request, state: { ...state, attempt: { ...attempt, stranger: who.runId } } }, true, [note]);
+}
+
+/**
  * The pod's proof. Single use: a second one, one for another attempt or one that comes after the runner was seen online
  * changes nothing (design 3.4). After an ambiguous create it names the pod, which the look-up then adopts.
  */
-function proof(request: GateRequest, attemptId: string, given: Proof, around: Surroundings): Step {
+function proof(
+  request: GateRequest,
+  attemptId: string,
+  given: Proof,
+  knownBad: number,
+  around: Surroundings,
+): Step {
   const state = request.state;
   if (state.kind !== "provisioning") return ignore(request, "no attempt waits for a proof");
   const attempt = state.attempt;
@@ -128,17 +159,19 @@ function proof(request: GateRequest, attemptId: string, given: Proof, around: Su
     return ignore(request, "no attempt waits for a proof");
   }
   if (attempt.pod !== null && attempt.pod.id !== given.podId) return ignore(request, "the proof names another pod");
-  const known: GateRequest = { ...request, state: { ...state, attempt: { ...attempt, proof: given } } };
+  const known: GateRequest = { ...request, state: { ...state, attempt: { ...attempt, proof: given, knownBad } } };
   const note = audit("pod.proof", null, {
     attempt: attemptId,
     pod: given.podId,
     gpu: given.gpuName,
+    uuid: given.gpuUuid,
+    knownBad,
     driverCuda: given.driverCuda,
     script: given.scriptHash,
     at: around.now,
   });
   // What is looked at next changes with the proof: the look that waits is replaced, one under way means nothing any more.
-  const told = { ...attempt, proof: given };
+  const told = { ...attempt, proof: given, knownBad };
   switch (state.step) {
     case "start":
       return go(known, { ...state, attempt: told }, observeStart(known, told), around.now, { audit: [note] });
@@ -151,14 +184,16 @@ function proof(request: GateRequest, attemptId: string, given: Proof, around: Su
   }
 }
 
-function exit(request: GateRequest, attemptId: string, code: number | null, around: Surroundings): Step {
+function exit(request: GateRequest, event: Extract<GateEvent, { kind: "exit" }>, around: Surroundings): Step {
+  const { attemptId, code } = event;
+  const reason = event.reason ?? null;
   const state = request.state;
   if (state.kind !== "provisioning" && state.kind !== "executing") return ignore(request, "no pod is watched");
   const attempt = state.attempt;
   if (attempt === null || attempt.id !== attemptId) return ignore(request, "not the current attempt");
   if (attempt.exit !== null) return ignore(request, "the exit was told already");
-  const told = { ...attempt, exit: { at: around.now, code } };
-  const note = audit("pod.exit", null, { attempt: attemptId, code });
+  const told = { ...attempt, exit: { at: around.now, code, reason, gpuUuid: event.gpuUuid ?? null } };
+  const note = audit("pod.exit", null, { attempt: attemptId, code, why: reason });
   if (state.kind === "executing") return noted({ ...request, state: { ...state, attempt: told } }, true, [note]);
   return noted({ ...request, state: { ...state, attempt: told } }, state.step === "start", [note]);
 }

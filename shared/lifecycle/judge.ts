@@ -55,7 +55,7 @@ export function judgeAssignment(pod: PodFacts, attempt: Attempt, ceilingPrice: n
       cloud: pod.cloud,
       costPerHour: pod.pricePerHour,
     },
-    { acceptedIds: attempt.candidate?.acceptedIds ?? [], ceilingUsdPerHour: ceilingPrice },
+    { acceptedIds: attempt.candidate?.acceptedIds ?? [], ceilingUsdPerHour: attempt.candidate?.maxPrice ?? ceilingPrice },
   );
   if (wrong === null) return null;
   switch (wrong.why) {
@@ -68,7 +68,7 @@ export function judgeAssignment(pod: PodFacts, attempt: Attempt, ceilingPrice: n
     case "cloud":
       return `RunPod placed the pod in its ${wrong.found} cloud.`;
     case "price":
-      return `RunPod asks ${wrong.found}, above the ceiling of USD ${ceilingPrice}.`;
+      return `RunPod asks ${wrong.found}, above the limit of USD ${attempt.candidate?.maxPrice ?? ceilingPrice}.`;
     default:
       return unreachable(wrong.why, "assigned GPU");
   }

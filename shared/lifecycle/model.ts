@@ -9,6 +9,7 @@
  * main task under way at any time (`task`): what arrives meanwhile is noted and decided when the task is done.
  */
 import * as z from "zod";
+import { keepSchema } from "./keep.ts";
 import { verdictSchema } from "./verdict.ts";
 
 const millis = z.number();
@@ -116,6 +117,8 @@ export const candidateSchema = z.object({
   acceptedIds: z.array(z.string()),
   /** USD per hour as listed; null when only the reviewed order is known. */
   price: z.number().nullable(),
+  /** USD per hour of the whole pod above which one of these GPUs is given back; the plan's ceiling when absent. */
+  maxPrice: z.number().optional(),
 });
 
 export type Candidate = z.infer<typeof candidateSchema>;
@@ -130,6 +133,10 @@ export const planSchema = z.object({
   image: z.string(),
   /** Highest hourly price that any candidate may cost, USD: the reservation is made with it. */
   ceilingPrice: z.number(),
+  /** Reviewed types that are not tried, with the reason in the place of an answer. */
+  leftOut: z.array(triedSchema).optional(),
+  /** How the runner's release stands, when that is worth saying. */
+  runnerNote: z.string().optional(),
 });
 
 export type Plan = z.infer<typeof planSchema>;
@@ -190,7 +197,19 @@ export const attemptSchema = z.object({
     .nullable(),
   proof: proofSchema.nullable(),
   onlineAt: millis.nullable(),
-  exit: z.object({ at: millis, code: z.number().int().nullable() }).nullable(),
+  /** The start script's last words. `reason` is one of its own words, `gpuUuid` the card as far as it had come. */
+  exit: z
+    .object({
+      at: millis,
+      code: z.number().int().nullable(),
+      reason: z.string().nullable().default(null),
+      gpuUuid: z.string().nullable().default(null),
+    })
+    .nullable(),
+  /** How often the GPU of the proof had failed an attempt before, in the time that bad hosts are remembered. */
+  knownBad: z.number().int().default(0),
+  /** Run of a job that is not ours and was given to this attempt's runner. */
+  stranger: z.string().nullable().default(null),
 });
 
 export type Attempt = z.infer<typeof attemptSchema>;
@@ -410,10 +429,17 @@ export const requestSchema = z.object({
   failedSteps: z.array(z.string()),
   runUrl: z.string().nullable(),
   tried: z.array(triedSchema),
+  /** Reviewed GPUs that the plan left out, with the reason. */
+  leftOut: z.array(triedSchema).default([]),
+  runnerNote: z.string().nullable().default(null),
   /** An operator's or a user's word to end this request, decided at the next step. */
   stop: verdictSchema.nullable(),
   /** Looks in a row at which GitHub did not know the pull request. */
   pullMissing: z.number().int().default(0),
+  /** Somebody's word to keep this request's pod for debugging. */
+  keep: keepSchema.optional(),
+  /** What its pods cost, by stage, as Markdown for the check's details. Written by the cost reports alone. */
+  costReport: z.string().optional(),
   check: checkSchema,
   /** The main task under way or scheduled: its outcome counts only with this id. */
   task: z.object({ id: z.number().int(), kind: z.string() }).nullable(),

@@ -15,6 +15,8 @@ export interface RouteView {
   readonly ofPull: (prNumber: number) => readonly GateRequest[];
   readonly ofRun: (runId: string) => GateRequest | null;
   readonly ofCheckRun: (checkRunId: string) => GateRequest | null;
+  /** The request one of whose attempts registered this runner. */
+  readonly ofRunner: (runnerId: string) => GateRequest | null;
 }
 
 export interface NewRequest {
@@ -31,10 +33,17 @@ export interface NewRequest {
 
 export type RouteAction =
   | { readonly kind: "open"; readonly request: NewRequest }
-  | { readonly kind: "hint"; readonly requestId: string }
+  /** Look now. `stranger`: a job that is not the request's was given to this runner of its. */
+  | { readonly kind: "hint"; readonly requestId: string; readonly stranger?: Stranger }
   /** Compare with GitHub now: something exists that no request knows. */
   | { readonly kind: "reconcile" }
   | { readonly kind: "note"; readonly why: string };
+
+/** A job of another run on a runner of ours. */
+export interface Stranger {
+  readonly runnerId: string;
+  readonly runId: string;
+}
 
 /** Identifier of the button on a check that waits for approval; GitHub allows 20 characters. */
 export const APPROVE_BUTTON = "approve-gpu-run";
@@ -45,10 +54,8 @@ export function route(signal: Signal, view: RouteView): readonly RouteAction[] {
       return pullRequest(signal, view);
     case "workflow-run":
       return workflowRun(signal, view);
-    case "workflow-job": {
-      const owner = view.ofRun(signal.runId);
-      return owner === null ? [note("not a run of ours")] : [hint(owner)];
-    }
+    case "workflow-job":
+      return workflowJob(signal, view);
     case "check-run":
       return checkRun(signal, view);
     case "check-suite":
@@ -118,6 +125,18 @@ function workflowRun(signal: Extract<Signal, { kind: "workflow-run" }>, view: Ro
     return [{ kind: "reconcile" }];
   }
   return [note("no request waits for this run")];
+}
+
+/** GitHub gives a runner to any job whose labels match: the runner's id tells whether a job of another run has ours. */
+function workflowJob(signal: Extract<Signal, { kind: "workflow-job" }>, view: RouteView): readonly RouteAction[] {
+  const owner = view.ofRun(signal.runId);
+  const hints = owner === null ? [] : [hint(owner)];
+  const { runnerId, runId } = signal;
+  const runnerOf = runnerId === null ? null : view.ofRunner(runnerId);
+  if (runnerId === null || runnerOf === null) return hints.length > 0 ? hints : [note("not a run of ours")];
+  const attempt = "attempt" in runnerOf.state ? runnerOf.state.attempt : null;
+  if (attempt?.runner?.id !== runnerId || attempt.run?.runId === runId) return hints;
+  return [...hints, { kind: "hint", requestId: runnerOf.id, stranger: { runnerId, runId } }];
 }
 
 function checkRun(signal: Extract<Signal, { kind: "check-run" }>, view: RouteView): readonly RouteAction[] {
@@ -242,6 +261,8 @@ export function newRequest(id: string, what: NewRequest, now: number): GateReque
     failedSteps: [],
     runUrl: null,
     tried: [],
+    leftOut: [],
+    runnerNote: null,
     stop: null,
     pullMissing: 0,
     check: { series: 0, checkRunId: null, published: null, completed: false, saidUnproven: false },

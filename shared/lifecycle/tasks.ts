@@ -55,7 +55,8 @@ export const taskSchema = z.discriminatedUnion("kind", [
   }),
   z.object({ kind: z.literal("sleep") }),
   z.object({ kind: z.literal("deregister"), runnerId: z.string() }),
-  z.object({ kind: z.literal("read-record"), podId: z.string() }),
+  /** `logs`: the pod was rejected, so its last words are read as well. */
+  z.object({ kind: z.literal("read-record"), podId: z.string(), logs: z.boolean().optional() }),
   z.object({ kind: z.literal("delete-pod"), podId: z.string() }),
   z.object({ kind: z.literal("verify-gone"), podId: z.string() }),
   z.object({ kind: z.literal("list-pods"), podId: z.string(), notBefore: z.number() }),
@@ -312,7 +313,8 @@ export interface Outcomes {
   readonly "look-up-pod": LookUpOutcome;
   readonly sleep: { readonly sleptMs: Millis };
   readonly deregister: DeregisterOutcome;
-  readonly "read-record": { readonly pricePerHour: number | null };
+  /** `said`: the line of the pod's log that says most about its end, made fit to be shown. */
+  readonly "read-record": { readonly pricePerHour: number | null; readonly said?: string | null };
   readonly "delete-pod": DeleteOutcome;
   readonly "verify-gone": { readonly kind: "gone" | "alive" } | { readonly kind: "unknown"; readonly why: string };
   readonly "list-pods":

@@ -20,6 +20,8 @@ export interface TeardownScope {
   readonly run: { readonly runId: string; readonly attempt: number } | null;
   /** The job ended by itself, so the run ends by itself: read, not cancelled. */
   readonly jobEnded: boolean;
+  /** The pod was rejected: its last words are read together with its record. */
+  readonly logs?: boolean;
   readonly limits: Limits;
 }
 
@@ -234,7 +236,7 @@ function taskOf(teardown: Teardown, scope: TeardownScope, now: Millis): Task {
     case "deregister":
       return { kind: "deregister", runnerId: scope.attempt?.runner?.id ?? "" };
     case "record":
-      return { kind: "read-record", podId };
+      return scope.logs === true ? { kind: "read-record", podId, logs: true } : { kind: "read-record", podId };
     case "delete":
       return { kind: "delete-pod", podId };
     case "verify":

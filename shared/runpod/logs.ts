@@ -7,6 +7,10 @@
 import * as z from "zod";
 import { parseJson, plainText } from "./provider-text.ts";
 
+/** How a start script begins the line that says why it ends. */
+const REFUSED = /^\[gpu-gate\] REFUSED \(/;
+const MAX_SAID = 200;
+
 export interface PodLogLine {
   /** `container` (what the start script printed) or `system` (what RunPod did, for example pulling the image). */
   readonly source: string;
@@ -45,4 +49,25 @@ export function readLogStream(text: string, secrets: readonly string[]): PodLogs
     } else unreadable += 1;
   }
   return { lines: lines.slice(-MAX_LINES), unreadable };
+}
+
+/**
+ * The one line that says most about a pod's end: the start script's own refusal, else what `tells` picks, else the
+ * container's last line, else RunPod's. Only letters, digits and plain punctuation are left of it: it ends up in a check.
+ */
+export function lastWords(logs: PodLogs, tells: (line: string) => boolean): string | null {
+  const container = logs.lines.filter((entry) => entry.source === "container").map((entry) => entry.line);
+  const others = logs.lines.filter((entry) => entry.source !== "container").map((entry) => entry.line);
+  const line =
+    container.findLast((text) => REFUSED.test(text)) ??
+    container.findLast(tells) ??
+    container.findLast((text) => text.trim() !== "") ??
+    others.findLast((text) => text.trim() !== "");
+  if (line === undefined) return null;
+  const plain = line
+    .replaceAll(/[^A-Za-z0-9 .,:;()'/_+=%-]/g, " ")
+    .replaceAll(/\s+/g, " ")
+    .trim()
+    .slice(0, MAX_SAID);
+  return plain === "" ? null : plain;
 }

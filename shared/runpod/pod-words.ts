@@ -56,5 +56,10 @@ export const podExitSchema = z.object({
   reason: z.enum(podExitReasons),
   /** The process's exit code; the runner's own for `runner-exited`. */
   code: z.int().min(0).max(255),
+  /** The card, once the script had read it: a machine that fails is known by it. */
+  gpuUuid: z
+    .string()
+    .regex(/^GPU-[A-Za-z0-9-]{1,80}$/)
+    .nullish(),
 });
 export type PodExit = z.infer<typeof podExitSchema>;

@@ -86,8 +86,8 @@ export async function startGateWorld(): Promise<GateWorld> {
       listPods: (notBefore) => account.listPods(notBefore),
       market: (maxAgeMs, gpuCount) => account.market(maxAgeMs, gpuCount),
       reserve: (attemptId, micros) => done(account.reserve(attemptId, REPOSITORY_ID, micros)),
-      commit: (attemptId, micros) => done((account.commit(attemptId, micros), null)),
-      release: (attemptId) => done((account.release(attemptId), null)),
+      commit: (attemptId, micros) => done((account.commit(attemptId, micros, REPOSITORY_ID), null)),
+      release: (attemptId) => done((account.release(attemptId, REPOSITORY_ID), null)),
       register: (repository) => done((account.register(repository), null)),
     },
     runpod: client,
@@ -149,7 +149,8 @@ async function serve(request: IncomingMessage, secret: string, gate: Gate | null
   const body: unknown = JSON.parse(text);
   const attempt = decodeURIComponent(call[2] ?? "");
   if (call[3] === "exit") {
-    return (await gate.podCall(attempt, nonce, { kind: "exit", code: podExitSchema.parse(body).code })) ? 204 : 404;
+    const { code, reason, gpuUuid } = podExitSchema.parse(body);
+    return (await gate.podCall(attempt, nonce, { kind: "exit", code, reason, gpuUuid: gpuUuid ?? null })) ? 204 : 404;
   }
   const proof = podProofSchema.parse(body);
   const taken = await gate.podCall(attempt, nonce, {

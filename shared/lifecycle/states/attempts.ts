@@ -14,7 +14,8 @@ import { followsPull, obsolete, type Rejection } from "../judge.ts";
 import type { Afterwards, Attempt, GateRequest, Plan, StateOf, Walk } from "../model.ts";
 import { audit, conclude, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { Done, Task } from "../tasks.ts";
-import { advanceTeardown, beginTeardown, type TeardownMove } from "../teardown.ts";
+import { advanceTeardown, beginTeardown, type TeardownMove, type TeardownScope } from "../teardown.ts";
+import { RUNNER_REFUSED, saysDeprecated } from "../last-words.ts";
 import { verdict, type Verdict } from "../verdict.ts";
 import { afresh, afterRejection, nextRequest, slept, type WalkRules } from "../walk.ts";
 import { book, ledgerClose, markLoud, scopeOf, startCleaning } from "./cleaning.ts";
@@ -169,6 +170,8 @@ function beginAttempt(request: GateRequest, state: Provisioning, around: Surroun
     proof: null,
     onlineAt: null,
     exit: null,
+    knownBad: 0,
+    stranger: null,
   };
   return go(
     { ...request, tried: state.walk.tried, counts: { ...request.counts, attempts: number } },
@@ -233,7 +236,7 @@ export function retry(
 ): Step {
   if (request.stop !== null) return endWith(request, state, attempt, request.stop, around, extras);
   const mayTakeJob = attempt.onlineAt === null;
-  const move = beginTeardown(scopeOf(request, attempt, null, false), mayTakeJob, around.now);
+  const move = beginTeardown(scope(request, attempt, because), mayTakeJob, around.now);
   const removing: Provisioning = {
     ...state,
     step: "teardown",
@@ -248,6 +251,35 @@ export function retry(
     audit("attempt.end", null, { attempt: attempt.id, pod: attempt.pod?.id ?? null }),
   ];
   return follow(request, removing, attempt, move, around, { ...extras, audit: notes }, false);
+}
+
+/** A rejected pod's log is read before it is deleted; one that a stranger has is not waited for. */
+function scope(request: GateRequest, attempt: Attempt, because: Verdict | null): TeardownScope {
+  const logs = attempt.pod !== null && because !== null && because.reason !== "strangers-job";
+  return { ...scopeOf(request, attempt, null, false), logs };
+}
+
+/** What the removal itself taught: the pod's last words, and that a job runs on a rejected pod. */
+function listened(
+  request: GateRequest,
+  state: Provisioning,
+  attempt: Attempt,
+  done: Done,
+): { readonly request: GateRequest; readonly state: Provisioning; readonly audit: Step["audit"] } {
+  if (done.task === "deregister" && done.outcome.kind === "busy") {
+    // The pod goes, and its run is cancelled behind the proof: the job ends with its machine.
+    return { request, state, audit: [audit("runner.busy", null, { attempt: attempt.id, pod: attempt.pod?.id ?? null })] };
+  }
+  const said = done.task === "read-record" ? (done.outcome.said ?? null) : null;
+  if (said === null || state.rejection === null) return { request, state, audit: [] };
+  const words = audit("pod.last-words", state.rejection.reason, { attempt: attempt.id, said });
+  const rejection = { ...state.rejection, detail: `${state.rejection.detail} Its last words: ${said}` };
+  const walk = noteRejection(state.walk, rejection.detail);
+  const told = { ...request, tried: walk.tried };
+  if (!saysDeprecated(said)) return { request: told, state: { ...state, walk, rejection }, audit: [words] };
+  const ended = verdict("infrastructure", "runner-refused", `${RUNNER_REFUSED} It said: ${said}`);
+  const afterwards: Afterwards = { kind: "conclude", verdict: ended };
+  return { request: told, state: { ...state, walk, rejection: ended, afterwards }, audit: [words] };
 }
 
 /** What a rejected pod would be if it were the last: the verdict of each code. */
@@ -270,8 +302,9 @@ export function reject(
   reason: Rejection,
   detail: string,
   around: Surroundings,
-  extras: Extras = {},
+  how: { readonly extras?: Extras; readonly as?: CodesOf<"infrastructure">; readonly badHost?: boolean } = {},
 ): Step {
+  const extras = how.extras ?? {};
   // That somebody else's runner took the job says nothing about whether this pod would have registered.
   const failures = request.counts.startupFailures + (reason === "attempt-strangers-job" ? 0 : 1);
   const walk = noteRejection(state.walk, detail);
@@ -282,9 +315,16 @@ export function reject(
     attempt,
     { freshClock: true, advance: true, pauseMs: 0 },
     around,
-    verdict("infrastructure", REJECTED_AS[reason], detail),
-    { ...extras, audit: [...(extras.audit ?? []), note] },
+    verdict("infrastructure", how.as ?? REJECTED_AS[reason], detail),
+    { ...extras, audit: [...(extras.audit ?? []), note], badHosts: how.badHost === true ? badHost(attempt, reason) : [] },
   );
+}
+
+/** What is known of a machine that failed; nothing when it never said who it is. */
+function badHost(attempt: Attempt, why: Rejection): Step["badHosts"] {
+  const gpuUuid = attempt.proof?.gpuUuid ?? attempt.exit?.gpuUuid ?? null;
+  const dataCenterId = attempt.pod?.dataCenterId ?? null;
+  return gpuUuid === null && dataCenterId === null ? [] : [{ attemptId: attempt.id, gpuUuid, dataCenterId, why }];
 }
 
 /** The last row of the table says "created": say what became of it. */
@@ -305,9 +345,10 @@ export function tearingDown(
 ): Step {
   if (state.teardown === null) return ignore(request, "teardown without a record");
   const before = state.teardown;
-  const move = advanceTeardown(before, done, scopeOf(request, attempt, null, false), around.now);
+  const move = advanceTeardown(before, done, scope(request, attempt, state.rejection), around.now);
   const newlyProven = before.provenAt === null && move.teardown.provenAt !== null && attempt.pod !== null;
-  return follow(request, state, attempt, move, around, {}, newlyProven);
+  const heard = listened(request, state, attempt, done);
+  return follow(heard.request, heard.state, attempt, move, around, { audit: heard.audit }, newlyProven);
 }
 
 function follow(

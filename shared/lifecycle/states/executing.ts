@@ -17,6 +17,8 @@ import {
   strangerHasIt,
   testsEntered,
 } from "../judge.ts";
+import { awaitsJobEnd, retain, type Retain } from "../keep.ts";
+import { runnerRefused, RUNNER_REFUSED } from "../last-words.ts";
 import type { Attempt, GateRequest, Resume, StateOf } from "../model.ts";
 import { audit, go, ignore, type Step, type Surroundings } from "../step.ts";
 import type { Done, Observation, Want } from "../tasks.ts";
@@ -120,11 +122,18 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
   if (job !== null && strangerHasIt(job, attempt)) {
     return giveUp(request, state, "strangers-job", "Another runner has this request's job.", around);
   }
+  // A job of ours that did run on our runner answers a stranger's word.
+  if (attempt.stranger !== null && (job === null || job.runnerId === null)) {
+    const taken = `A job of run ${attempt.stranger} was given to this request's runner.`;
+    return giveUp(request, state, "strangers-job", taken, around);
+  }
   if (job !== null && job.status === "completed") {
     const ended = judgeJob(job, attempt, terms, admission);
     const known = withJob(request, job.evidence, job.url, job.failures);
     // A run whose job said nothing about the tests may still be going on: it is cancelled like any other.
     const jobEnded = ended.kind !== "infrastructure";
+    const kept = jobEnded ? retain(request.keep, attempt, ended.kind, now) : null;
+    if (kept !== null) return handOver(known, state, kept, ended, around);
     const what = { hold: state.hold, attempt, prepareRun: null, resume: null, jobEnded };
     return startCleaning(known, what, ended, around, false);
   }
@@ -139,9 +148,13 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
     return giveUp(request, state, "strangers-job", "Another job was given to this request's runner.", around);
   }
 
+  // Too old a runner comes online, is told so, and ends before it has a job.
+  if (runnerRefused(attempt.exit) && !state.testsStarted && (job === null || job.runnerId === null)) {
+    return end(request, state, verdict("infrastructure", "runner-refused", RUNNER_REFUSED), around);
+  }
   if (dead !== null) return giveUp(request, state, "pod-lost", dead, around);
   const silentSince = state.githubSilentSince;
-  if (attempt.exit !== null) {
+  if (attempt.exit !== null && !awaitsJobEnd(request.keep, attempt, now)) {
     const code = attempt.exit.code === null ? "" : ` with code ${attempt.exit.code}`;
     const reason = silentSince === null ? "pod-lost" : "github-outage";
     return giveUp(request, state, reason, `The runner on the pod ended${code}.`, around);
@@ -164,8 +177,22 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
   if (notBegun && unclaimed && now >= (attempt.onlineAt ?? now) + limits.runnerIdle) {
     return giveUp(request, state, "idle-runner", "The runner was online but GitHub gave it no job.", around);
   }
-  const poll = state.testsStarted ? limits.testPoll : limits.watchPoll;
+  const poll = state.testsStarted || attempt.exit !== null ? limits.testPoll : limits.watchPoll;
   return go(request, state, observe(request, state), Math.min(now + poll, Math.max(now, nextDeadline(state, request))));
+}
+
+/**
+ * The pod goes to a removal lane of its own, which begins later; the request is cleaned up as one that has no pod any more.
+ * The attempt's money stays reserved with the pod.
+ */
+function handOver(request: GateRequest, state: Executing, kept: Retain, ended: Verdict, around: Surroundings): Step {
+  const { podId, until, by } = kept;
+  const keep = request.keep === undefined ? undefined : { ...request.keep, podId, until };
+  const known = keep === undefined ? request : { ...request, keep };
+  const what = { hold: state.hold, attempt: null, prepareRun: state.attempt.run, resume: null, jobEnded: true };
+  const step = startCleaning(known, what, ended, around, false);
+  const note = audit("pod.retained", ended.reason, { pod: podId, until, by, why: kept.reason });
+  return { ...step, retain: kept, audit: [...step.audit, note] };
 }
 
 /** The deadlines of an accepted pod. Unknown answers never extend one. */

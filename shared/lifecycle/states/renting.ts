@@ -7,7 +7,9 @@
 import { unreachable } from "../../result.ts";
 import type { Millis } from "../../ports.ts";
 import { followsPull, judgeAssignment, judgeProof, obsolete, podDead, rememberPod, strangerHasIt } from "../judge.ts";
+import { judgeExit, runnerRefused, RUNNER_REFUSED } from "../last-words.ts";
 import type { Attempt, GateRequest } from "../model.ts";
+import { DECLINED_FROM } from "../../runpod/bad-hosts.ts";
 import { audit, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { CreateOutcome, Done, JobFacts, Observation, PodFacts, Task, Want } from "../tasks.ts";
 import { verdict } from "../verdict.ts";
@@ -160,7 +162,7 @@ function havePod(
   };
   if (counted.stop !== null) return endWith(counted, state, owned, counted.stop, around, extras);
   const wrong = judgeAssignment(pod, owned, state.plan.ceilingPrice);
-  if (wrong !== null) return reject(counted, state, owned, "attempt-wrong-gpu", wrong, around, extras);
+  if (wrong !== null) return reject(counted, state, owned, "attempt-wrong-gpu", wrong, around, { extras });
   const next: Provisioning = { ...state, step: "start", stepSince: around.now, stepTries: 0, attempt: owned };
   return go(counted, next, observeStart(counted, owned), around.now, extras);
 }
@@ -230,29 +232,42 @@ export function starting(
   const facts = sighting?.pod ?? null;
   const dead = facts === null ? null : podDead(facts, before);
   const attempt = facts === null ? before : rememberPod(before, facts);
-  const turnDown = (reason: Parameters<typeof reject>[3], detail: string) =>
-    reject(request, state, attempt, reason, detail, around);
+  const turnDown = (reason: Parameters<typeof reject>[3], detail: string, how?: Parameters<typeof reject>[6]) =>
+    reject(request, state, attempt, reason, detail, around, how);
 
   const gone = obsolete(request, seen.pull);
   if (gone !== null) return endWith(request, state, attempt, gone, around);
   const proof = attempt.proof;
   const misfit = proof === null ? null : judgeProof(proof, attempt);
-  if (misfit !== null) return turnDown("attempt-wrong-gpu", misfit);
+  if (misfit !== null) return turnDown("attempt-wrong-gpu", misfit, { badHost: true });
   const job = jobOf(seen);
   // Our job runs, or ran, on our runner: that is more than online, and what it says must be heard before the pod is judged.
   if (proof !== null && job !== null && job.runnerId !== null && job.runnerId === attempt.runner?.id) {
     return startExecuting(request, state, { ...attempt, onlineAt: now }, around);
   }
-  if (dead !== null) return turnDown("attempt-pod-died", dead);
+  if (attempt.stranger !== null) {
+    // The runner registered and works for somebody else: the pod goes first, GitHub is not asked to let go of it before.
+    const taken: Attempt = { ...attempt, onlineAt: now };
+    const detail = `A job of run ${attempt.stranger} was given to this attempt's runner.`;
+    return reject(request, state, taken, "attempt-strangers-job", detail, around);
+  }
+  if (attempt.knownBad >= DECLINED_FROM) {
+    // Not remembered once more: a machine must be able to come back when its failures are old.
+    return turnDown("attempt-proof-refused", `The GPU ${proof?.gpuUuid ?? ""} failed ${attempt.knownBad} times lately.`);
+  }
+  if (attempt.exit !== null && runnerRefused(attempt.exit)) {
+    const refused = verdict("infrastructure", "runner-refused", RUNNER_REFUSED);
+    return endWith(request, state, attempt, refused, around);
+  }
+  // The script's own word says more than RunPod's status, which follows from it.
+  if (attempt.exit !== null) {
+    const end = judgeExit(attempt.exit, proof !== null);
+    return turnDown(end.rejection, end.detail, { as: end.reason, badHost: end.badHost });
+  }
+  if (dead !== null) return turnDown("attempt-pod-died", dead, { badHost: true });
   const age = now - (attempt.createSentAt ?? state.stepSince);
   if (sighting !== null && sighting.pod === null && sighting.getGone && age >= limits.newbornGrace) {
     return turnDown("attempt-pod-died", "RunPod no longer knows the pod.");
-  }
-  if (attempt.exit !== null) {
-    const code = attempt.exit.code ?? "an unknown code";
-    return proof === null
-      ? turnDown("attempt-proof-refused", `The start script ended with ${code}.`)
-      : turnDown("attempt-no-registration", `The runner ended with ${code} before it was seen online.`);
   }
   const wrong = facts === null ? null : judgeAssignment(facts, attempt, state.plan.ceilingPrice);
   if (wrong !== null) return turnDown("attempt-wrong-gpu", wrong);
@@ -271,7 +286,7 @@ export function starting(
   }
   if (age >= limits.startup) {
     const what = proof === null ? "its proof did not arrive" : "its runner did not come online";
-    return turnDown("attempt-no-registration", `The pod was not ready in time: ${what}.`);
+    return turnDown("attempt-no-registration", `The pod was not ready in time: ${what}.`, { badHost: true });
   }
   const deadline = (attempt.createSentAt ?? state.stepSince) + limits.startup;
   const poll = proof === null ? limits.watchPoll : limits.testPoll;

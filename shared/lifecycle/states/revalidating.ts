@@ -76,7 +76,7 @@ function plan(request: GateRequest, state: StateOf<"revalidating">, done: Done, 
   switch (outcome.kind) {
     case "planned":
       return nextAttempt(
-        request,
+        { ...request, leftOut: outcome.plan.leftOut ?? [], runnerNote: outcome.plan.runnerNote ?? null },
         { hold: state.hold, prepared: state.prepared, backToPreparing: state.backToPreparing },
         outcome.plan,
         newWalk(),
