@@ -14,6 +14,8 @@ export interface Tick {
   readonly wake: WakeStatus | null;
   readonly reap: ReapStatus | null;
   readonly duties: readonly DutyReport[];
+  /** What other duties found that somebody should see. */
+  readonly problems?: readonly string[];
 }
 
 /** Gives the board it wrote. Throws when the board did not store it: the tick's report says so. */
@@ -49,6 +51,7 @@ export function boardOf(tick: Tick, now: Millis): Board {
       ...tick.duties.filter((duty) => !duty.ok).map((duty) => `The duty "${duty.name}" failed: ${duty.what}`),
       ...(wake?.problems ?? []),
       ...(reap?.problems ?? []),
+      ...(tick.problems ?? []),
     ].map((problem) => safeText(problem)),
   };
 }

@@ -2,7 +2,9 @@
  * One cron tick: every duty in turn, whatever became of the one before. Takes no input and does nothing twice; a lost tick
  * is made up by the next.
  */
+import { reconcileBills, type BillingStatus } from "./billing.ts";
 import { writeBoard } from "./board.ts";
+import { compareMoney, type CompareStatus } from "./compare-money.ts";
 import type { CronPorts, DutyReport } from "./ports.ts";
 import { reap, type ReapStatus } from "./reap.ts";
 import { messageOf, wakeGates, type WakeStatus } from "./wake-gates.ts";
@@ -20,7 +22,15 @@ export async function runCron(ports: CronPorts | null): Promise<TickReport | nul
   const duties: DutyReport[] = [];
   const wake = await duty(ports, duties, "wake-gates", () => wakeGates(ports), wakeWords);
   const reaped = await duty(ports, duties, "reap", () => reap(ports, wake?.visits ?? []), reapWords);
-  const tick = { startedAt, wake, reap: reaped, duties: [...duties] };
+  const { books } = ports;
+  const ids = (wake?.visits ?? []).map((visit) => visit.id);
+  const problems: string[] = [];
+  if (books !== undefined) {
+    const compared = await duty(ports, duties, "compare-money", () => compareMoney(ports, books, ids), compareWords);
+    const bills = await duty(ports, duties, "billing", () => reconcileBills(ports, books, ids), billingWords);
+    problems.push(...(compared?.problems ?? []), ...(bills?.problems ?? []));
+  }
+  const tick = { startedAt, problems, wake, reap: reaped, duties: [...duties] };
   await duty(
     ports,
     duties,
@@ -56,6 +66,21 @@ async function duty<T>(
 
 function wakeWords({ visits, problems }: WakeStatus): string {
   return [`${visits.length} gates visited`, ...problems].join("; ");
+}
+
+function compareWords({ compared, silent, findings }: CompareStatus): string {
+  return `${compared} gates compared, ${silent} silent, ${findings.length} differences`;
+}
+
+function billingWords(status: BillingStatus): string {
+  switch (status.kind) {
+    case "not-due":
+      return "not due";
+    case "no-bill":
+      return `no bill: ${status.problems.join(" ")}`;
+    case "reconciled":
+      return `${status.pods} pods reconciled, ${status.drifts.length} drifts, ${status.unknown.pods} unknown pods`;
+  }
 }
 
 function reapWords(status: ReapStatus): string {

@@ -7,7 +7,7 @@ import { ACCOUNT_NAME } from "../durable-objects/runpod-account.ts";
 import { readSettings } from "../durable-objects/settings.ts";
 import { timeoutSignal, untilAborted } from "../shared/http.ts";
 import { systemClock } from "../shared/ports.ts";
-import type { CronPorts } from "./ports.ts";
+import type { BooksPorts, CronPorts } from "./ports.ts";
 
 /** One object that hangs must not cost the tick: the others are still to be visited. */
 const OBJECT_TIMEOUT_MS = 10_000;
@@ -30,6 +30,7 @@ export function platformCron(env: Env): CronPorts | null {
         tick: async () => inTime(async () => stub.tick()),
         podStandings: async (questions, listedAt) => inTime(async () => stub.podStandings(questions, listedAt)),
         adoptStray: async (podId, why, createdAt) => inTime(async () => stub.adoptStray(podId, why, createdAt)),
+        retentionOf: async (podId) => inTime(async () => stub.retentionOf(podId)),
       };
     },
     account: {
@@ -41,10 +42,37 @@ export function platformCron(env: Env): CronPorts | null {
       },
     },
     runpod: runpodClientFor(settings.value),
+    books: platformBooks(env),
     board: boardClient(env.FLEET_BOARD),
     limits: settings.value.reapLimits,
     clock: systemClock,
     log: logLine,
+  };
+}
+
+/** Both sides of the money, for the tick and for the operator's own call. */
+export function platformBooks(env: Env): BooksPorts {
+  const account = () => env.RUNPOD_ACCOUNT.getByName(ACCOUNT_NAME);
+  return {
+    account: {
+      openReservations: async () => inTime(async () => account().openReservations()),
+      compareBooks: async (seen) => inTime(async () => account().compareBooks(seen)),
+      bills: async (startMs, endMs) => inTime(async () => account().bills(startMs, endMs), LIST_TIMEOUT_MS),
+      takeBillingTurn: async (day, retryMs) => inTime(async () => account().takeBillingTurn(day, retryMs)),
+      billingDone: async (day, problems) => {
+        await inTime(async () => account().billingDone(day, problems));
+      },
+    },
+    gate: (repositoryId) => {
+      const stub = env.REPOSITORY_GATE.getByName(repositoryId);
+      return {
+        money: async (asked) => inTime(async () => stub.money(asked)),
+        recordBills: async (bills, window) => inTime(async () => stub.recordBills(bills, window)),
+        note: async (note) => {
+          await inTime(async () => stub.note(note));
+        },
+      };
+    },
   };
 }
 

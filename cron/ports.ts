@@ -3,10 +3,17 @@
  */
 import type { SweepStart, Observations } from "../durable-objects/account/sweep-memory.ts";
 import type { BoardClient } from "../durable-objects/board-client.ts";
+import type { BillingTurn } from "../durable-objects/account/account.ts";
+import type { BookFinding, BooksSeen } from "../durable-objects/account/compare.ts";
+import type { OpenReservation } from "../durable-objects/account/money.ts";
+import type { Bill, BillsTaken, BillWindow } from "../durable-objects/gate/bills.ts";
 import type { GateTick } from "../durable-objects/gate/gate.ts";
+import type { GateMoney } from "../durable-objects/gate/money.ts";
 import type { AccountAnswer, PodListing } from "../durable-objects/gate/ports.ts";
+import type { RetentionRecord } from "../durable-objects/gate/retention.ts";
 import type { PodQuestion, PodStanding } from "../durable-objects/gate/standing.ts";
 import type { ReapLimits } from "../shared/lifecycle/reap.ts";
+import type { AuditNote } from "../shared/lifecycle/step.ts";
 import type { Clock, Millis } from "../shared/ports.ts";
 import type { RunPodClient } from "../shared/runpod/client.ts";
 
@@ -15,6 +22,8 @@ export interface CronGate {
   tick(): Promise<GateTick>;
   podStandings(questions: readonly PodQuestion[], listedAt: Millis): Promise<readonly PodStanding[]>;
   adoptStray(podId: string, why: string, createdAt: Millis | null): Promise<boolean>;
+  /** What keeps a pod for debugging; null: nothing does. */
+  retentionOf?(podId: string): Promise<RetentionRecord | null>;
 }
 
 /** The account behind the RunPod key. Each call rejects when the account does not answer. */
@@ -32,10 +41,28 @@ export interface CronPorts {
   readonly account: CronAccount;
   /** RunPod itself: a pod is deleted without any object's help when that is what is left. */
   readonly runpod: Pick<RunPodClient, "listPods" | "deletePod">;
+  /** For comparing books and bills; left out where nothing is bought. */
+  readonly books?: BooksPorts;
   readonly board: BoardClient;
   readonly limits: ReapLimits;
   readonly clock: Clock;
   readonly log: (entry: Readonly<Record<string, string | number | boolean | null>>) => void;
+}
+
+/** The sides of the money: the account's lines, and each gate's. Each call rejects when the other does not answer. */
+export interface BooksPorts {
+  readonly account: {
+    openReservations(): Promise<readonly OpenReservation[]>;
+    compareBooks(seen: BooksSeen): Promise<readonly BookFinding[]>;
+    bills(startMs: Millis, endMs: Millis): Promise<AccountAnswer<readonly Bill[]>>;
+    takeBillingTurn(day: string, retryMs: Millis): Promise<BillingTurn>;
+    billingDone(day: string, problems: readonly string[]): Promise<void>;
+  };
+  readonly gate: (repositoryId: string) => {
+    money(asked: readonly string[]): Promise<GateMoney>;
+    recordBills(bills: readonly Bill[], window: BillWindow): Promise<BillsTaken>;
+    note(note: AuditNote): Promise<void>;
+  };
 }
 
 /** How one duty went, in a sentence. */

@@ -14,7 +14,9 @@ import {
   reapReasonCode,
   type GateView,
   type Observation,
+  type ReapInput,
   type ReapReason,
+  type RetentionView,
 } from "../shared/lifecycle/reap.ts";
 import type { Millis } from "../shared/ports.ts";
 import { unreachable } from "../shared/result.ts";
@@ -79,7 +81,7 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
     const standings = await askGates(sorted.own, listing.startedAt, ports, problems);
     for (const own of sorted.own) {
       const standing = standings.get(own.pod.id) ?? null;
-      const decision = decideReap({
+      const facts: ReapInput = {
         own: true,
         createdAt: own.pod.createdAtMs,
         ownCreatedAt: standing?.since ?? null,
@@ -87,12 +89,17 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
         owner: null,
         run: { kind: "unknown", what: "its run was not read" },
         gate: gateWord(standing),
-        keepAsked: own.keepAsked,
-        retention: { kind: "none" },
+        keepAsked: own.keepAsked || standing?.retained === true,
+        retention: { kind: "not-read" },
         observed: start.observations[own.pod.id] ?? null,
         now: ports.clock.now(),
         limits: ports.limits,
-      });
+      };
+      const first = decideReap(facts);
+      const decision =
+        first.kind === "read-retention"
+          ? decideReap({ ...facts, retention: await retention(own, ports), now: ports.clock.now() })
+          : first;
       switch (decision.kind) {
         case "keep":
           break;
@@ -207,6 +214,16 @@ async function askGates(
     }),
   );
   return standings;
+}
+
+/** The record that keeps a pod, read when it matters. A gate that does not tell is no record: at the backstop the pod goes. */
+async function retention(own: OwnPod, ports: CronPorts): Promise<RetentionView> {
+  try {
+    const record = (await ports.gate(own.repositoryId).retentionOf?.(own.pod.id)) ?? null;
+    return record === null ? { kind: "none" } : { kind: "until", until: record.until };
+  } catch (error) {
+    return { kind: "unreadable", what: `its retention record could not be read: ${messageOf(error)}` };
+  }
 }
 
 function gateWord(standing: PodStanding | null): GateView {

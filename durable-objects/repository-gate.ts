@@ -6,11 +6,16 @@
 import { DurableObject } from "cloudflare:workers";
 import { systemClock, systemRandom, type Millis } from "../shared/ports.ts";
 import type { Delivery } from "../shared/lifecycle/signal.ts";
+import type { AuditNote } from "../shared/lifecycle/step.ts";
 import type { Verdict } from "../shared/lifecycle/verdict.ts";
+import { recordBills, type Bill, type BillsTaken, type BillWindow } from "./gate/bills.ts";
+import { costLines, type CostLines } from "./gate/costs.ts";
 import { Gate, type Accepted, type GateTick, type PodWord } from "./gate/gate.ts";
 import { rentedRunnerIds, type Dispatched, type DispatchedAnswer, type TokenUse } from "./gate/dispatched.ts";
-import type { AccountAnswer, AccountPort } from "./gate/ports.ts";
+import { gateMoney, type GateMoney } from "./gate/money.ts";
+import type { AccountAnswer, AccountPort, Sql } from "./gate/ports.ts";
 import { CallRate, POD_CALLS } from "./gate/rate.ts";
+import { retentionOf, type RetainAnswer, type RetainWord, type RetentionRecord } from "./gate/retention.ts";
 import { podStanding, type PodQuestion, type PodStanding } from "./gate/standing.ts";
 import { gateView, type GateView, type RequestView } from "./gate/view.ts";
 import { durableAlarm, durableSql, githubClientFor, logLine, runpodClientFor, type DurableAlarm } from "./platform.ts";
@@ -20,6 +25,7 @@ import { readSettings } from "./settings.ts";
 export class RepositoryGate extends DurableObject<Env> {
   readonly #gate: Gate;
   readonly #repositoryId: string;
+  readonly #sql: Sql;
   readonly #podCalls = new CallRate(POD_CALLS);
   readonly #alarm: DurableAlarm;
 
@@ -29,8 +35,9 @@ export class RepositoryGate extends DurableObject<Env> {
     if (!settings.ok) throw new Error(`configuration: ${settings.error.join(" ")}`);
     this.#repositoryId = state.id.name ?? "";
     this.#alarm = durableAlarm(state.storage);
+    this.#sql = durableSql(state.storage);
     this.#gate = new Gate({
-      sql: durableSql(state.storage),
+      sql: this.#sql,
       alarm: this.#alarm,
       clock: systemClock,
       random: systemRandom,
@@ -96,6 +103,37 @@ export class RepositoryGate extends DurableObject<Env> {
     return status;
   }
 
+  /** This repository's open money, and where the attempts stand that the account holds open. */
+  money(asked: readonly string[]): GateMoney {
+    return gateMoney(this.#sql, this.#gate.store, asked);
+  }
+
+  /** RunPod's bills beside our estimates. */
+  recordBills(bills: readonly Bill[], window: BillWindow): BillsTaken {
+    if (this.#gate.readOnly) return { known: [], drifts: [] };
+    return recordBills(this.#sql, this.#gate.store, bills, window, systemClock.now());
+  }
+
+  /** Cost reports of ledger lines closed in `[from, to)`. */
+  costs(from: Millis, to: Millis): CostLines {
+    return costLines(this.#sql, this.#repositoryId, from, to);
+  }
+
+  /** A maintainer's word to keep a pod for debugging, or to end that; the caller has made sure that it is one. */
+  async retain(word: RetainWord): Promise<RetainAnswer> {
+    return this.#gate.retain(word);
+  }
+
+  /** What keeps a pod; null: nothing does. */
+  retentionOf(podId: string): RetentionRecord | null {
+    return retentionOf(this.#gate.store, podId);
+  }
+
+  /** Writes into this repository's audit what was decided about it elsewhere. */
+  note(note: AuditNote): void {
+    this.#gate.note(note);
+  }
+
   knowsAttempt(attemptId: string): boolean {
     return this.#gate.knowsAttempt(attemptId);
   }
@@ -128,8 +166,8 @@ function accountPort(env: Env, repositoryId: string): AccountPort {
     listPods: (notBefore) => flat(async () => account().listPods(notBefore)),
     market: (maxAgeMs, gpuCount) => flat(async () => account().market(maxAgeMs, gpuCount)),
     reserve: (attemptId, micros) => told(async () => account().reserve(attemptId, repositoryId, micros)),
-    commit: (attemptId, micros) => told(async () => nothing(await account().commit(attemptId, micros))),
-    release: (attemptId) => told(async () => nothing(await account().release(attemptId))),
+    commit: (attemptId, micros) => told(async () => nothing(await account().commit(attemptId, micros, repositoryId))),
+    release: (attemptId) => told(async () => nothing(await account().release(attemptId, repositoryId))),
     register: (repository) => told(async () => nothing(await account().register(repository))),
   };
 }

@@ -4,10 +4,12 @@
 import { DurableObject } from "cloudflare:workers";
 import { systemClock, type Millis } from "../shared/ports.ts";
 import type { RepositoryRef } from "../shared/lifecycle/signal.ts";
-import { Account } from "./account/account.ts";
+import { Account, type BillingTurn } from "./account/account.ts";
+import type { BookFinding, BooksSeen } from "./account/compare.ts";
 import { Aged } from "./account/aged.ts";
 import type { Market } from "./account/market.ts";
 import { SweepMemory, type Observations, type SweepStart } from "./account/sweep-memory.ts";
+import type { Bill } from "./gate/bills.ts";
 import type { AccountAnswer, PodListing, ReserveAnswer } from "./gate/ports.ts";
 import { durableSql, imageResolverFor, runpodClientFor } from "./platform.ts";
 import { readSettings } from "./settings.ts";
@@ -54,12 +56,37 @@ export class RunPodAccount extends DurableObject<Env> {
     return this.#account.reserve(attemptId, repositoryId, micros);
   }
 
-  commit(attemptId: string, micros: number): void {
-    this.#account.commit(attemptId, micros);
+  commit(attemptId: string, micros: number, repositoryId: string): void {
+    this.#account.commit(attemptId, micros, repositoryId);
   }
 
-  release(attemptId: string): void {
-    this.#account.release(attemptId);
+  release(attemptId: string, repositoryId: string): void {
+    this.#account.release(attemptId, repositoryId);
+  }
+
+  compareBooks(seen: BooksSeen): readonly BookFinding[] {
+    return this.#account.compareBooks(seen);
+  }
+
+  async bills(startMs: Millis, endMs: Millis): Promise<AccountAnswer<readonly Bill[]>> {
+    return this.#account.bills(startMs, endMs);
+  }
+
+  takeBillingTurn(day: string, retryMs: Millis): BillingTurn {
+    return this.#account.takeBillingTurn(day, retryMs);
+  }
+
+  billingDone(day: string, problems: readonly string[]): void {
+    this.#account.billingDone(day, problems);
+  }
+
+  paused(): boolean {
+    return this.#account.paused();
+  }
+
+  /** The operator's word: nothing is bought from the next reservation on, until buying is resumed. */
+  setPaused(paused: boolean): void {
+    this.#account.setPaused(paused);
   }
 
   register(repository: RepositoryRef): void {

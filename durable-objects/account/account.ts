@@ -1,17 +1,19 @@
 /**
  * The RunPod account shared by all gates: totals of money, the one pod list per tick, and the register of repositories.
  *
- * Money (design 3.5): a reservation is made before anything is bought, idempotently by attempt id; `commit` replaces it by
- * what was spent, `release` drops it; after either the attempt id is final and a late `reserve` is refused. A reservation
- * never expires by time.
+ * Its money is in money.ts (design 3.5), and what becomes of a difference in compare.ts.
  */
-import { admit, describeExceeded, totalsFor, type MoneyLine } from "../../shared/cost/budget.ts";
+import * as z from "zod";
+import { MICRO_PER_USD } from "../../shared/cost/estimate.ts";
 import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import type { Clock, Millis } from "../../shared/ports.ts";
 import type { RunPodClient } from "../../shared/runpod/client.ts";
+import type { Bill } from "../gate/bills.ts";
 import type { AccountAnswer, PodListing, ReserveAnswer, Sql } from "../gate/ports.ts";
 import { migrate } from "../gate/schema.ts";
+import { compareBooks, type BookFinding, type BooksSeen } from "./compare.ts";
 import { MarketReader, type Market } from "./market.ts";
+import { AccountMoney, MONEY_TABLES, type OpenReservation } from "./money.ts";
 
 export interface AccountPorts {
   readonly sql: Sql;
@@ -23,19 +25,24 @@ export interface AccountPorts {
 
 const MIGRATIONS: readonly (readonly string[])[] = [
   [
-    `CREATE TABLE money (
-      attempt_id TEXT PRIMARY KEY, repository_id TEXT NOT NULL, micros INTEGER NOT NULL, state TEXT NOT NULL, at INTEGER NOT NULL)`,
-    `CREATE INDEX money_at ON money (at)`,
+    ...MONEY_TABLES,
     `CREATE TABLE register (repository_id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, at INTEGER NOT NULL)`,
     `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)`,
   ],
 ];
 
-type MoneyRow = { attempt_id: string; repository_id: string; micros: number; state: string; at: number };
+export interface BillingTurn {
+  readonly due: boolean;
+  /** What the last night found. */
+  readonly lastProblems: readonly string[];
+}
+
+const problemsSchema = z.array(z.string()).catch([]);
 
 export class Account {
   readonly #ports: AccountPorts;
   readonly #market: MarketReader;
+  readonly #money: AccountMoney;
   #listing: PodListing | null = null;
   #underWay: { readonly startedAt: Millis; readonly answer: Promise<AccountAnswer<PodListing>> } | null = null;
   #lists = 0;
@@ -44,6 +51,7 @@ export class Account {
     this.#ports = ports;
     this.#market = new MarketReader(ports.runpod, ports.clock);
     migrate(ports.sql, MIGRATIONS);
+    this.#money = new AccountMoney(ports.sql);
   }
 
   /**
@@ -73,63 +81,26 @@ export class Account {
   }
 
   reserve(attemptId: string, repositoryId: string, micros: number): ReserveAnswer {
-    const { sql, clock } = this.#ports;
+    const { sql, clock, monthlyCapMicros } = this.#ports;
     return sql.transaction((): ReserveAnswer => {
-      const now = clock.now();
       if (this.paused()) return { kind: "over-cap", detail: "Buying is paused for this deployment by its operator." };
-      const known = sql.exec<MoneyRow>(`SELECT * FROM money WHERE attempt_id = ?`, attemptId)[0];
-      if (known !== undefined) {
-        if (known.state === "reserved") return { kind: "reserved" };
-        return { kind: "over-cap", detail: "This attempt's money is settled already." };
-      }
-      const rows = sql.exec<MoneyRow>(
-        `SELECT * FROM money WHERE state <> 'released' AND (at >= ? OR state = 'reserved')`,
-        now - 32 * 86_400_000,
-      );
-      const lines: MoneyLine[] = rows.map((row) => ({
-        openedAt: row.at,
-        state: row.state === "spent" ? "spent" : "reserved",
-        amount: row.micros,
-        repositoryId: row.repository_id,
-        requestId: "",
-        prNumber: null,
-        authorId: null,
-      }));
-      const spender = { repositoryId, requestId: attemptId, prNumber: null, authorId: null };
-      const caps = {
-        run: null,
-        "pull-request": null,
-        author: null,
-        day: null,
-        month: null,
-        deployment: this.#ports.monthlyCapMicros,
-      };
-      const admission = admit(micros, caps, totalsFor(lines, spender, now));
-      if (!admission.admitted) return { kind: "over-cap", detail: admission.exceeded.map(describeExceeded).join(" ") };
-      sql.exec(
-        `INSERT INTO money (attempt_id, repository_id, micros, state, at) VALUES (?, ?, ?, 'reserved', ?)`,
-        attemptId,
-        repositoryId,
-        micros,
-        now,
-      );
-      return { kind: "reserved" };
+      return this.#money.reserve(attemptId, repositoryId, micros, monthlyCapMicros, clock.now());
     });
   }
 
-  commit(attemptId: string, micros: number): void {
-    this.#ports.sql.exec(
-      `UPDATE money SET state = 'spent', micros = ? WHERE attempt_id = ? AND state = 'reserved'`,
-      micros,
-      attemptId,
-    );
+  commit(attemptId: string, micros: number, repositoryId: string): void {
+    const { sql, clock } = this.#ports;
+    sql.transaction(() => this.#money.commit(attemptId, repositoryId, micros, clock.now()));
   }
 
-  release(attemptId: string): void {
-    this.#ports.sql.exec(
-      `UPDATE money SET state = 'released', micros = 0 WHERE attempt_id = ? AND state = 'reserved'`,
-      attemptId,
-    );
+  release(attemptId: string, repositoryId: string): void {
+    const { sql, clock } = this.#ports;
+    sql.transaction(() => this.#money.release(attemptId, repositoryId, clock.now()));
+  }
+
+  /** Compares the books with what the gates and RunPod's list say; see compare.ts. */
+  compareBooks(seen: BooksSeen): readonly BookFinding[] {
+    return compareBooks(this.#ports.sql, seen, this.#ports.clock.now());
   }
 
   register(repository: RepositoryRef): void {
@@ -148,34 +119,61 @@ export class Account {
       .map((row) => ({ id: row.repository_id, owner: row.owner, name: row.name }));
   }
 
-  openReservations(): readonly {
-    readonly attemptId: string;
-    readonly repositoryId: string;
-    readonly micros: number;
-  }[] {
-    return this.#ports.sql
-      .exec<MoneyRow>(`SELECT * FROM money WHERE state = 'reserved'`)
+  openReservations(): readonly OpenReservation[] {
+    return this.#money
+      .open()
       .map((row) => ({ attemptId: row.attempt_id, repositoryId: row.repository_id, micros: row.micros }));
   }
 
   /** Micro-dollars of this UTC month: spent, and reserved now. */
   totals(): { readonly spent: number; readonly reserved: number } {
-    const now = new Date(this.#ports.clock.now());
-    const month = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1);
-    const sum = (query: string, ...bindings: number[]) =>
-      this.#ports.sql.exec<{ sum: number | null }>(query, ...bindings)[0]?.sum ?? 0;
-    return {
-      spent: sum(`SELECT sum(micros) AS sum FROM money WHERE state = 'spent' AND at >= ?`, month),
-      reserved: sum(`SELECT sum(micros) AS sum FROM money WHERE state = 'reserved'`),
-    };
+    return this.#money.totals(this.#ports.clock.now());
+  }
+
+  /** What RunPod charged for each pod in `[startMs, endMs)`, micro-dollars; the buckets are whole UTC days. */
+  async bills(startMs: Millis, endMs: Millis): Promise<AccountAnswer<readonly Bill[]>> {
+    const answer = await this.#ports.runpod.billingPods({ startMs, endMs, bucketSize: "day" });
+    if (!answer.ok) return { ok: false, why: `RunPod's billing: ${answer.error.reason}` };
+    const byPod = Map.groupBy(answer.value, (record) => record.podId);
+    const bills = [...byPod].map(([podId, records]) => ({
+      podId,
+      micros: Math.round(records.reduce((sum, record) => sum + record.totalUsd, 0) * MICRO_PER_USD),
+    }));
+    return { ok: true, value: bills };
+  }
+
+  /** The nightly turn at the bills: due at most once a UTC day, and after a failed try not before `retryMs`. */
+  takeBillingTurn(day: string, retryMs: Millis): BillingTurn {
+    const { sql, clock } = this.#ports;
+    return sql.transaction(() => {
+      const now = clock.now();
+      const lastProblems = problemsSchema.parse(JSON.parse(this.#meta("billing_problems") ?? "[]"));
+      const tried = Number(this.#meta("billing_tried_at") ?? "0");
+      if (this.#meta("billing_day") === day || now - tried < retryMs) return { due: false, lastProblems };
+      this.#setMeta("billing_tried_at", String(now));
+      return { due: true, lastProblems };
+    });
+  }
+
+  billingDone(day: string, problems: readonly string[]): void {
+    this.#setMeta("billing_day", day);
+    this.#setMeta("billing_problems", JSON.stringify(problems.slice(0, 50)));
   }
 
   paused(): boolean {
-    return this.#ports.sql.exec<{ value: string }>(`SELECT value FROM meta WHERE key = 'paused'`)[0]?.value === "true";
+    return this.#meta("paused") === "true";
   }
 
   setPaused(paused: boolean): void {
-    this.#ports.sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES ('paused', ?)`, String(paused));
+    this.#setMeta("paused", String(paused));
+  }
+
+  #meta(key: string): string | null {
+    return this.#ports.sql.exec<{ value: string }>(`SELECT value FROM meta WHERE key = ?`, key)[0]?.value ?? null;
+  }
+
+  #setMeta(key: string, value: string): void {
+    this.#ports.sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)`, key, value);
   }
 
   async #list(): Promise<AccountAnswer<PodListing>> {

@@ -12,6 +12,7 @@ import { describeFailure, failureClass, type GitHubFailure } from "../../shared/
 import type { CheckState } from "../../shared/github/checks.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import type { Millis } from "../../shared/ports.ts";
+import { costUnderWay } from "./costs.ts";
 import type { GatePorts } from "./ports.ts";
 import type { Store, StoredTask } from "./store.ts";
 
@@ -49,9 +50,20 @@ export async function publishCheck(
     // The real verdict is published only while this is the newest request of its head.
     const newest = store.requestsOfHead(request.headSha, request.kind).at(-1);
     if (newest?.id !== request.id) return store.removeTask(task.id);
-    const check = { series: request.check.series + 1, checkRunId: null, published: null, completed: false, saidUnproven: false };
+    const check = {
+      series: request.check.series + 1,
+      checkRunId: null,
+      published: null,
+      completed: false,
+      saidUnproven: false,
+    };
     request = { ...request, check };
     store.saveRequest(request);
+  }
+  if (costUnderWay(ports.sql, request, ports.clock.now())) {
+    // A moment's patience for the last word: a concluded check is never touched again.
+    store.putTask("check", request.id, "check", {}, ports.clock.now() + 300, ports.clock.now(), task.tries - 1);
+    return;
   }
   const view = checkView(request, context.queueInfo(request.id));
   if (!wantsPublishing(request, view)) return store.removeTask(task.id);
@@ -94,7 +106,12 @@ export async function publishCheck(
 
 type Written = { readonly ok: true; readonly id: string } | { readonly ok: false; readonly failure: GitHubFailure };
 
-async function write(request: GateRequest, view: CheckView, repeated: boolean, context: PublishContext): Promise<Written> {
+async function write(
+  request: GateRequest,
+  view: CheckView,
+  repeated: boolean,
+  context: PublishContext,
+): Promise<Written> {
   const { github, ports } = context;
   const externalId = `${request.id}:${view.series}`;
   const fields = {
@@ -110,7 +127,11 @@ async function write(request: GateRequest, view: CheckView, repeated: boolean, c
   let id = request.check.checkRunId;
   if (id === null && repeated) {
     // An earlier create may have succeeded without our learning its id.
-    const listed = await github.listCheckRunsForRef(request.headSha, { filter: "all", name: view.name, appId: ports.appId });
+    const listed = await github.listCheckRunsForRef(request.headSha, {
+      filter: "all",
+      name: view.name,
+      appId: ports.appId,
+    });
     if (!listed.ok) return { ok: false, failure: listed.error };
     const found = listed.value.items.find((run) => run.externalId === externalId);
     if (found !== undefined && found.status === "completed") return { ok: true, id: found.id };

@@ -5,6 +5,7 @@
  * somebody's who has done their work, not a stray.
  */
 import type { Millis } from "../../shared/ports.ts";
+import { retentionOf } from "./retention.ts";
 import type { Store } from "./store.ts";
 
 export interface PodQuestion {
@@ -18,6 +19,8 @@ export interface PodStanding {
   readonly kind: "current" | "closed" | "unknown";
   /** Since when we have paid for it, by our own ledger; null when no line is there. */
   readonly since: Millis | null;
+  /** Somebody's word keeps it: there is a record to read before it is removed. */
+  readonly retained?: boolean;
 }
 
 /** Takes the question and when the list began that showed the pod. Changes nothing. */
@@ -26,6 +29,9 @@ export function podStanding(store: Store, question: PodQuestion, listedAt: Milli
   const since = line?.paid_from ?? null;
   if (ownedByOpenRequest(store, question)) return { kind: "current", since };
   const stray = store.stray(question.podId);
+  // A kept pod whose end has come is nobody's any more, should its own removal not begin.
+  const kept = retentionOf(store, question.podId);
+  if (kept !== null) return { kind: kept.until > listedAt ? "current" : "closed", since, retained: true };
   if (stray !== null && (stray.done_at === null || stray.done_at >= listedAt)) return { kind: "current", since };
   if (line !== null) {
     const goneSince = line.proven_at ?? line.closed_at;

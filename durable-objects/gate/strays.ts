@@ -1,22 +1,85 @@
 /**
  * Strays: pods that carry our name and belong to no open attempt. A late pod of a lost create, a second pod under one name,
  * a pod the reaper found. Each is removed by the same steps as any other and gets its own ledger line.
+ *
+ * A pod that is kept for debugging is here as well: its removal is the same, only that the first step is due at its end.
  */
 import * as z from "zod";
 import { configFrom } from "../../shared/config/load.ts";
 import { termsFrom } from "../../shared/config/terms.ts";
 import { attemptSchema, teardownSchema, type Attempt, type Limits } from "../../shared/lifecycle/model.ts";
 import { advanceTeardown, beginTeardown, paidWindow, type TeardownMove } from "../../shared/lifecycle/teardown.ts";
-import { audit } from "../../shared/lifecycle/step.ts";
+import type { Retain } from "../../shared/lifecycle/keep.ts";
+import { audit, type LedgerOp } from "../../shared/lifecycle/step.ts";
 import { taskSchema, type Done } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
+import { openCost } from "./costs.ts";
+import { costAtMost, spendUnasked } from "./money.ts";
 import type { GatePorts } from "./ports.ts";
-import type { Store, StoredTask } from "./store.ts";
+import type { LedgerLine, Store, StoredTask, StrayRow } from "./store.ts";
 
-const recordSchema = z.object({ attempt: attemptSchema, teardown: teardownSchema });
+const retainedSchema = z.object({
+  until: z.number(),
+  by: z.string(),
+  reason: z.string(),
+  requestId: z.string(),
+  /** Money set aside for the keeping: one line per word. */
+  moneyIds: z.array(z.string()),
+});
+
+const recordSchema = z.object({
+  attempt: attemptSchema,
+  teardown: teardownSchema,
+  retained: retainedSchema.optional(),
+});
+
+export type StrayRecord = z.infer<typeof recordSchema>;
+export type Retained = z.infer<typeof retainedSchema>;
+
+export function strayRecord(row: StrayRow): StrayRecord {
+  return recordSchema.parse(JSON.parse(row.record));
+}
+
+/** Why the row of a kept pod is there. */
+export const RETAINED = "retained";
+
+/** Takes over a pod whose request ends without it. The caller holds the transaction. */
+export function beginRetained(
+  store: Store,
+  kept: Retain,
+  requestId: string,
+  moneyIds: readonly string[],
+  now: Millis,
+): void {
+  const scope = { attempt: kept.attempt, run: null, jobEnded: true, limits: limitsFor(store) };
+  const move = beginTeardown(scope, false, kept.until);
+  const { until, by, reason } = kept;
+  const record: StrayRecord = {
+    attempt: kept.attempt,
+    teardown: move.teardown,
+    retained: { until, by, reason, requestId, moneyIds: [...moneyIds] },
+  };
+  store.saveStray({ pod_id: kept.podId, why: RETAINED, since: now, done_at: null, record: JSON.stringify(record) });
+  if (move.kind === "task") store.putTask("stray", kept.podId, move.task.kind, move.task, until, now);
+}
+
+/** A removal that is unproven for this long keeps anything from being bought (I9). Null while none is. */
+export function deletionBlocks(
+  store: Store,
+  now: Millis,
+): { readonly kind: "over-cap"; readonly detail: string } | null {
+  const { deletionLoudAfter } = limitsFor(store);
+  const late = store.openStrays().find((row) => now - strayRecord(row).teardown.startedAt >= deletionLoudAfter);
+  if (late === undefined) return null;
+  const detail = `Pod ${late.pod_id} of this repository is not proven gone yet. Nothing is bought until it is.`;
+  return { kind: "over-cap", detail };
+}
 
 export function beginStray(store: Store, podId: string, why: string, createdAt: Millis | null, now: Millis): void {
-  if (store.stray(podId) !== null) return;
+  const known = store.stray(podId);
+  // A kept pod that somebody else wants gone has reached its end, whatever the alarm did.
+  if (known !== null && known.done_at === null && known.why === RETAINED) store.hurryTask("stray", podId, now);
+  if (known !== null) return;
   // An attempt that owns it removes it itself.
   const owner = store.openRequests().find((request) => {
     const attempt = "attempt" in request.state ? request.state.attempt : null;
@@ -41,7 +104,7 @@ export function beginStray(store: Store, podId: string, why: string, createdAt: 
 export async function strayDone(task: StoredTask, ports: GatePorts, store: Store): Promise<void> {
   const row = store.stray(task.subject);
   if (row === null) return store.removeTask(task.id);
-  const { attempt, teardown } = recordSchema.parse(JSON.parse(row.record));
+  const { attempt, teardown, retained } = strayRecord(row);
   const done = await performStep(taskSchema.parse(JSON.parse(task.payload)), ports);
   const now = ports.clock.now();
   ports.sql.transaction(() => {
@@ -50,8 +113,10 @@ export async function strayDone(task: StoredTask, ports: GatePorts, store: Store
     const priced: Attempt =
       price === null || attempt.pod === null ? attempt : { ...attempt, pod: { ...attempt.pod, pricePerHour: price } };
     const scope = { attempt: priced, run: null, jobEnded: false, limits: limitsFor(store) };
-    follow(store, row.pod_id, row.why, row.since, priced, advanceTeardown(teardown, done, scope, now), now);
+    follow(store, row.pod_id, row.why, row.since, priced, advanceTeardown(teardown, done, scope, now), now, retained);
+    closeBooks(row.pod_id, ports, store, now);
   });
+  await tellAccount(row.pod_id, ports, store);
 }
 
 async function performStep(task: z.infer<typeof taskSchema>, ports: GatePorts): Promise<Done> {
@@ -63,12 +128,14 @@ async function performStep(task: z.infer<typeof taskSchema>, ports: GatePorts): 
     }
     case "delete-pod": {
       const answer = await ports.runpod.deletePod(task.podId);
-      if (answer.kind === "failure") return { task: "delete-pod", outcome: { kind: "unknown", why: answer.failure.reason } };
+      if (answer.kind === "failure")
+        return { task: "delete-pod", outcome: { kind: "unknown", why: answer.failure.reason } };
       return { task: "delete-pod", outcome: { kind: answer.kind } };
     }
     case "verify-gone": {
       const answer = await ports.runpod.getPod(task.podId);
-      if (answer.kind === "failure") return { task: "verify-gone", outcome: { kind: "unknown", why: answer.failure.reason } };
+      if (answer.kind === "failure")
+        return { task: "verify-gone", outcome: { kind: "unknown", why: answer.failure.reason } };
       const gone = answer.kind === "not-found" || answer.pod.status === "TERMINATED";
       return { task: "verify-gone", outcome: { kind: gone ? "gone" : "alive" } };
     }
@@ -86,6 +153,53 @@ async function performStep(task: z.infer<typeof taskSchema>, ports: GatePorts): 
   }
 }
 
+/** Once the pod is proven gone: its money is spent, its report is written, and its request knows what it cost. */
+function closeBooks(podId: string, ports: GatePorts, store: Store, now: Millis): void {
+  const row = store.stray(podId);
+  const line = store.ledgerLine(podId);
+  if (row === null || row.done_at === null || line === null || line.closed_at === null) return;
+  const { attempt, teardown, retained } = strayRecord(row);
+  const paidMs = Math.max(0, line.closed_at - line.paid_from);
+  const micros = line.estimate_micros ?? costAtMost(line.price_per_hour, paidMs);
+  spendUnasked(ports.sql, line, micros);
+  for (const id of retained?.moneyIds ?? []) store.settleMoney(id, null);
+  const request = retained === undefined ? null : store.request(retained.requestId);
+  if (request !== null) {
+    store.saveRequest({
+      ...request,
+      spentMicros: request.spentMicros + (line.estimate_micros ?? 0),
+      paidMs: request.paidMs + paidMs,
+    });
+  }
+  const owned = retained !== undefined;
+  const closed = { request, attempt: owned ? attempt : null, recordPrice: teardown.recordPrice };
+  openCost(ports.sql, store, closed, closingOf(line, row.why), now);
+}
+
+function closingOf(line: LedgerLine, why: string): Extract<LedgerOp, { kind: "close" }> {
+  const closedAt = line.closed_at ?? 0;
+  return {
+    kind: "close",
+    attemptId: line.attempt_id,
+    podId: line.pod_id,
+    closedAt,
+    provenAt: line.proven_at ?? closedAt,
+    pricePerHour: line.price_per_hour,
+    estimateMicros: line.estimate_micros,
+    outcome: line.outcome ?? why,
+  };
+}
+
+/** The account learns it now if it answers, and from the next comparison of the books if it does not. */
+async function tellAccount(podId: string, ports: GatePorts, store: Store): Promise<void> {
+  const row = store.stray(podId);
+  const line = store.ledgerLine(podId);
+  if (row === null || row.done_at === null || line === null) return;
+  const spent = store.moneyOf(line.attempt_id)?.micros ?? 0;
+  await ports.account.commit(line.attempt_id, spent);
+  for (const id of strayRecord(row).retained?.moneyIds ?? []) await ports.account.release(id);
+}
+
 function follow(
   store: Store,
   podId: string,
@@ -94,9 +208,10 @@ function follow(
   attempt: Attempt,
   move: TeardownMove,
   now: Millis,
+  retained?: Retained,
 ): void {
   const proven = move.teardown.provenAt !== null;
-  const record = JSON.stringify({ attempt, teardown: move.teardown });
+  const record = JSON.stringify({ attempt, teardown: move.teardown, retained });
   store.saveStray({ pod_id: podId, why, since, done_at: proven ? now : null, record });
   if (!proven && move.kind === "task") {
     store.putTask("stray", podId, move.task.kind, move.task, move.dueAt, now);
@@ -146,6 +261,8 @@ function strayAttempt(podId: string, since: Millis): Attempt {
     proof: null,
     onlineAt: null,
     exit: null,
+    knownBad: 0,
+    stranger: null,
   };
 }
 

@@ -1,0 +1,218 @@
+/**
+ * The shell's side of keeping a pod for debugging: the word, its money, its end, and the record that cron asks for.
+ *
+ * The money comes first: the minutes are reserved with the attempt, by the same protocol, before the pod is bought. No
+ * reservation, no keeping; the run itself goes on without. A pod that is kept already may be kept longer, again only when
+ * the added minutes can be reserved.
+ */
+import type { RepositoryConfig } from "../../shared/config/schema.ts";
+import { microUsd, reservationOf } from "../../shared/cost/estimate.ts";
+import { newKeep, type Keep } from "../../shared/lifecycle/keep.ts";
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import { audit } from "../../shared/lifecycle/step.ts";
+import type { Outcomes } from "../../shared/lifecycle/tasks.ts";
+import type { Millis } from "../../shared/ports.ts";
+import { moneyPorts, reserveMoney, settleMoney, type MoneyAsked } from "./money.ts";
+import type { GatePorts } from "./ports.ts";
+import { RETAINED, strayRecord, type StrayRecord } from "./strays.ts";
+import type { Store } from "./store.ts";
+
+export interface RetainWord {
+  /** A pod that is kept already, or the request whose pod shall be. */
+  readonly target: { readonly podId: string } | { readonly requestId: string };
+  /** Login of the maintainer; whoever calls has made sure that it is one. */
+  readonly by: string;
+  /** 0 ends the keeping now. */
+  readonly minutes: number;
+  readonly reason: string;
+}
+
+export type RetainAnswer =
+  /** The word is noted; the pod will be kept if its job does not pass and the money allows it. */
+  | { readonly kind: "noted"; readonly detail: string }
+  | { readonly kind: "kept"; readonly podId: string; readonly until: Millis }
+  | { readonly kind: "ended"; readonly podId: string }
+  | { readonly kind: "refused"; readonly detail: string };
+
+/** The record of a kept pod; null when nothing keeps it. */
+export interface RetentionRecord {
+  readonly podId: string;
+  readonly until: Millis;
+  readonly by: string;
+  readonly reason: string;
+}
+
+const refuse = (detail: string): RetainAnswer => ({ kind: "refused", detail });
+
+/** Money for keeping an attempt's pod: a line of its own beside the attempt's. */
+export function keepMoneyId(attemptId: string, word = 1): string {
+  return word === 1 ? `${attemptId}-keep` : `${attemptId}-keep-${word}`;
+}
+
+/** Takes a person's word. Nothing is promised that is not reserved. */
+export async function retainPod(word: RetainWord, ports: GatePorts, store: Store): Promise<RetainAnswer> {
+  if (!Number.isFinite(word.minutes) || word.minutes < 0)
+    return refuse("Say for how many minutes; 0 ends the keeping.");
+  return "podId" in word.target
+    ? changeEnd(word.target.podId, word, ports, store)
+    : noteWord(word.target.requestId, word, ports, store);
+}
+
+function noteWord(requestId: string, word: RetainWord, ports: GatePorts, store: Store): RetainAnswer {
+  const request = store.request(requestId);
+  if (request === null) return refuse(`There is no request ${requestId} here.`);
+  const { state } = request;
+  if (request.keep?.podId != null)
+    return refuse(`Its pod ${request.keep.podId} is kept already; name the pod instead.`);
+  if (state.kind === "concluded" || state.kind === "cleaning")
+    return refuse("This request has no pod that could be kept.");
+  const attempt = "attempt" in state ? state.attempt : null;
+  // The container ends with the job unless the pod was told otherwise when it was bought.
+  if (attempt !== null && request.keep === undefined && !(state.kind === "provisioning" && state.step === "reserve")) {
+    return refuse(
+      "This request's pod is being rented already, without the word to keep it: say so before, and run again.",
+    );
+  }
+  if (word.minutes === 0) {
+    const { keep: _, ...without } = request;
+    store.saveRequest(without);
+    return { kind: "noted", detail: "Its pod will not be kept." };
+  }
+  const now = ports.clock.now();
+  const before = request.keep;
+  const keep: Keep = { ...newKeep(word.by, word.reason, word.minutes * 60_000), ...attached(before) };
+  ports.sql.transaction(() => {
+    store.saveRequest({ ...request, keep });
+    store.audit(
+      now,
+      requestId,
+      audit("pod.keep-asked", null, { by: word.by, minutes: word.minutes, why: word.reason }),
+    );
+  });
+  return { kind: "noted", detail: "Its pod is kept if the GPU job does not pass and the budget has room for it." };
+}
+
+/** A later word about the same pod changes who and why; the minutes that were reserved stay. */
+function attached(before: Keep | undefined): Partial<Keep> {
+  if (before === undefined || before.attemptId === null) return {};
+  return { attemptId: before.attemptId, maxLife: before.maxLife, duration: before.duration };
+}
+
+async function changeEnd(podId: string, word: RetainWord, ports: GatePorts, store: Store): Promise<RetainAnswer> {
+  const row = store.stray(podId);
+  if (row === null || row.done_at !== null || row.why !== RETAINED) return refuse(`Pod ${podId} is not a kept pod.`);
+  const record = strayRecord(row);
+  const { retained } = record;
+  const now = ports.clock.now();
+  const task = store.taskOf("stray", podId);
+  const asleep = task !== null && task.startedAt === null && task.kind === "read-record" && task.dueAt > now;
+  if (retained === undefined || !asleep) return refuse(`Pod ${podId} is being deleted.`);
+  if (word.minutes === 0) {
+    setEnd(podId, record, now, [], word, ports, store);
+    return { kind: "ended", podId };
+  }
+  const request = store.request(retained.requestId);
+  const config = request?.terms == null ? null : store.config(request.terms.configHash);
+  if (request === null || config === null) return refuse("The configuration of its request is not known any more.");
+  const born = record.attempt.createSentAt ?? record.attempt.paidFrom ?? 0;
+  const until = Math.min(now + word.minutes * 60_000, born + config.retention.max_retention * 1000);
+  if (until <= now) return refuse("The pod has reached the longest life of a kept pod.");
+  const added: string[] = [];
+  if (until > retained.until) {
+    const id = keepMoneyId(record.attempt.id, retained.moneyIds.length + 1);
+    const micros = reservationOf(hourly(record.attempt.pod?.pricePerHour ?? null, config), until - retained.until);
+    const asked = { id, micros, repositoryId: store.meta("repository_id") ?? "", request, config };
+    const reserved = await reserveMoney(asked, moneyPorts(ports));
+    if (reserved.kind !== "reserved") return refuse(whyNot(reserved));
+    added.push(id);
+  }
+  const still = store.stray(podId);
+  if (still === null || still.done_at !== null) return refuse(`Pod ${podId} is being deleted.`);
+  setEnd(podId, strayRecord(still), until, added, word, ports, store);
+  return { kind: "kept", podId, until };
+}
+
+function setEnd(
+  podId: string,
+  record: StrayRecord,
+  until: Millis,
+  moneyIds: readonly string[],
+  word: RetainWord,
+  ports: GatePorts,
+  store: Store,
+): void {
+  const { retained } = record;
+  const row = store.stray(podId);
+  if (retained === undefined || row === null) return;
+  const now = ports.clock.now();
+  ports.sql.transaction(() => {
+    const next: StrayRecord = {
+      ...record,
+      teardown: { ...record.teardown, startedAt: until },
+      retained: { ...retained, until, by: word.by, reason: word.reason, moneyIds: [...retained.moneyIds, ...moneyIds] },
+    };
+    store.saveStray({ ...row, record: JSON.stringify(next) });
+    store.putTask("stray", podId, "read-record", { kind: "read-record", podId }, until, now);
+    store.audit(
+      now,
+      retained.requestId,
+      audit("pod.retained", null, { pod: podId, until, by: word.by, why: word.reason }),
+    );
+  });
+}
+
+/** Sets aside the minutes of a wished keeping, with the attempt's own money. Whatever comes of it, the attempt goes on. */
+export async function reserveKeeping(asked: MoneyAsked, ports: GatePorts, store: Store): Promise<void> {
+  const request = store.request(asked.request.id);
+  if (request === null) return;
+  const keep = request.keep ?? configured(asked.config);
+  if (keep === null || keep.podId !== null) return;
+  const state = request.state;
+  const ceiling = state.kind === "provisioning" ? state.plan.ceilingPrice : null;
+  const micros = reservationOf(hourly(ceiling, asked.config), keep.duration);
+  const reserved = await reserveMoney({ ...asked, id: keepMoneyId(asked.id), micros, request }, moneyPorts(ports));
+  const kept: Keep = {
+    ...keep,
+    attemptId: asked.id,
+    maxLife: asked.config.retention.max_retention * 1000,
+    refused: reserved.kind === "reserved" ? null : whyNot(reserved),
+  };
+  ports.sql.transaction(() => {
+    const current = store.request(request.id);
+    if (current === null) return;
+    store.saveRequest({ ...current, keep: kept });
+    if (kept.refused === null) return;
+    store.audit(ports.clock.now(), request.id, audit("pod.keep-refused", null, { why: kept.refused }));
+  });
+}
+
+/** The minutes of a pod that is gone without having been kept are given back. */
+export async function releaseKeeping(attemptId: string, ports: GatePorts, store: Store): Promise<Outcomes["settle"]> {
+  const id = keepMoneyId(attemptId);
+  return store.moneyOf(id) === null ? { kind: "settled" } : settleMoney(id, null, moneyPorts(ports));
+}
+
+/** What keeps this pod. Cron asks before it spares a pod; no answer and no record keep nothing. */
+export function retentionOf(store: Store, podId: string): RetentionRecord | null {
+  const row = store.stray(podId);
+  if (row === null || row.done_at !== null || row.why !== RETAINED) return null;
+  const { retained } = strayRecord(row);
+  return retained === undefined ? null : { podId, until: retained.until, by: retained.by, reason: retained.reason };
+}
+
+function configured(config: RepositoryConfig): Keep | null {
+  const { keep_on_failure: always, duration } = config.retention;
+  return always ? newKeep("configuration", "keep_on_failure", duration * 1000, true) : null;
+}
+
+function hourly(known: number | null, config: RepositoryConfig): number {
+  return microUsd(known ?? config.gpu.price_ceiling_usd_per_hour);
+}
+
+function whyNot(outcome: Exclude<Outcomes["reserve"], { kind: "reserved" }>): string {
+  return outcome.kind === "over-cap" ? outcome.detail : `The money for it could not be reserved: ${outcome.why}.`;
+}
+
+export function keptFor(request: GateRequest, attemptId: string): readonly string[] {
+  return request.keep?.attemptId === attemptId ? [keepMoneyId(attemptId)] : [];
+}
