@@ -13,6 +13,9 @@ import { payloadCommand } from "./payload.ts";
 import { runnerPinCommand } from "./runner-pin.ts";
 import { runtimeCommand } from "./runtime.ts";
 import { probeCommand } from "./probe.ts";
+import { recoverCommand } from "./recover.ts";
+import { validateCommand } from "./validate.ts";
+import { queueCommand, statusCommand } from "./status.ts";
 import { lanesCommand } from "./lanes.ts";
 import { auditCommand } from "./audit.ts";
 import { tailCommand } from "./tail.ts";
@@ -30,6 +33,10 @@ export const commands: readonly Command[] = [
   runnerPinCommand,
   lintCommand,
   sweepCommand,
+  recoverCommand,
+  validateCommand,
+  statusCommand,
+  queueCommand,
   probeCommand,
   lanesCommand,
   auditCommand,

@@ -1,0 +1,171 @@
+/** `gpu-gate status` and `gpu-gate queue`: what the control plane shows of itself, in a terminal. */
+import { parseArgs } from "node:util";
+import * as z from "zod";
+import { safeText } from "../../shared/http.ts";
+import { err, ok, type Result } from "../../shared/result.ts";
+import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
+
+const options = `
+  --url URL         address of the control plane, default GPU_GATE_URL
+  --repository O/R  only this repository
+  --json            print the answer as JSON
+
+The control plane answers only if its status page is switched on (STATUS_PAGE). Exit code 0, or 1 when it does not answer.
+`;
+
+const TIMEOUT_MS = 30_000;
+const RECENT_SHOWN = 10;
+
+/** Read tolerantly: an older command must still show what it understands of a newer answer. */
+const requestSchema = z.object({
+  id: z.string(),
+  prNumber: z.number().nullable(),
+  headSha: z.string(),
+  state: z.string(),
+  headline: z.string(),
+  verdict: z.string().nullable(),
+  reason: z.string().nullable(),
+  openedAt: z.number(),
+  concludedAt: z.number().nullable(),
+  costMicros: z.number(),
+});
+
+const podSchema = z.object({
+  podId: z.string(),
+  requestId: z.string(),
+  gpu: z.string().nullable(),
+  pricePerHour: z.number().nullable(),
+  since: z.number(),
+  costMicros: z.number().nullable(),
+});
+
+const viewSchema = z.object({
+  repository: z.string().nullable(),
+  lock: z.object({ holder: z.string().nullable(), since: z.number().nullable() }),
+  queue: z.array(requestSchema),
+  open: z.array(requestSchema),
+  recent: z.array(requestSchema),
+  pods: z.array(podSchema),
+});
+
+const statusSchema = z.object({
+  at: z.number(),
+  deployment: z.string(),
+  repositories: z.array(z.object({ id: z.string(), view: viewSchema.nullable() })),
+});
+
+type Status = z.output<typeof statusSchema>;
+type View = z.output<typeof viewSchema>;
+type Row = z.output<typeof requestSchema>;
+
+export const statusCommand: Command = {
+  name: "status",
+  summary: "Show what every gate does: open requests, pods that are paid for, last verdicts",
+  usage: `\ngpu-gate status [options]\n${options}`,
+  run: (args, io) => show(args, io, statusText),
+};
+
+export const queueCommand: Command = {
+  name: "queue",
+  summary: "Show who holds the GPU lock and who waits for it, in order",
+  usage: `\ngpu-gate queue [options]\n${options}`,
+  run: (args, io) => show(args, io, queueText),
+};
+
+type Text = (view: View, now: number) => readonly string[];
+
+async function show(args: readonly string[], io: Io, text: Text): Promise<number> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { url: { type: "string" }, repository: { type: "string" }, json: { type: "boolean", default: false } },
+  });
+  const url = (values.url ?? io.env["GPU_GATE_URL"] ?? "").replace(/\/+$/, "");
+  if (!/^https?:\/\/\S+$/.test(url))
+    throw new UsageError("the control plane's address is missing: give --url or set GPU_GATE_URL.");
+  const status = await read(url, io);
+  if (!status.ok) {
+    io.stderr(`${status.error}\n`);
+    return EXIT_NO;
+  }
+  const wanted = status.value.repositories.filter(
+    ({ view }) =>
+      values.repository === undefined || view?.repository?.toLowerCase() === values.repository.toLowerCase(),
+  );
+  if (values.json) {
+    io.stdout(`${JSON.stringify({ ...status.value, repositories: wanted }, null, 2)}\n`);
+    return EXIT_OK;
+  }
+  if (wanted.length === 0) io.stdout("No repository of this name is served here.\n");
+  for (const { id, view } of wanted) {
+    io.stdout(`${view?.repository ?? `repository ${id}`}\n`);
+    const lines = view === null ? ["its gate did not answer"] : text(view, status.value.at);
+    for (const line of lines) io.stdout(`  ${line}\n`);
+  }
+  // A gate that does not answer is not a gate without work.
+  return wanted.every(({ view }) => view !== null) ? EXIT_OK : EXIT_NO;
+}
+
+async function read(url: string, io: Io): Promise<Result<Status, string>> {
+  const address = `${url}/api/status`;
+  let answer: Response;
+  let text: string;
+  try {
+    answer = await io.fetch(address, {
+      headers: { accept: "application/json" },
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    text = await answer.text();
+  } catch (error) {
+    return err(`${address} gave no answer (${error instanceof Error ? error.name : "error"}).`);
+  }
+  if (answer.status === 404) return err(`${address} shows nothing: switch the status page on (STATUS_PAGE).`);
+  if (answer.status !== 200) return err(`${address} answered ${answer.status}.`);
+  try {
+    const parsed = statusSchema.safeParse(JSON.parse(text));
+    if (parsed.success) return ok(parsed.data);
+    return err(`${address} answered something else than a status (${parsed.error.issues[0]?.path.join(".") ?? ""}).`);
+  } catch {
+    return err(`${address} did not answer JSON.`);
+  }
+}
+
+function statusText(view: View, now: number): readonly string[] {
+  const pods = view.pods.map(
+    (pod) =>
+      `pod ${safeText(pod.podId)} for ${pod.requestId}: ${safeText(pod.gpu ?? "GPU unknown")}${pod.pricePerHour === null ? "" : ` at USD ${pod.pricePerHour}/h`}, ${minutes(now - pod.since)}${pod.costMicros === null ? "" : `, ${dollars(pod.costMicros)} so far`}`,
+  );
+  const ended = view.recent.filter((row) => row.concludedAt !== null).slice(0, RECENT_SHOWN);
+  return [
+    ...(pods.length === 0 ? ["no pod is paid for"] : pods),
+    ...(view.open.length === 0 ? ["no open request"] : view.open.map((row) => openLine(row, now))),
+    ...ended.map(
+      (row) => `${name(row)}  ${row.verdict ?? row.state} (${row.reason ?? ""})  ${dollars(row.costMicros)}`,
+    ),
+  ];
+}
+
+function queueText(view: View, now: number): readonly string[] {
+  const { holder, since } = view.lock;
+  const held =
+    holder === null
+      ? "the GPU lock is free"
+      : `${holder} holds the GPU lock${since === null ? "" : `, ${minutes(now - since)}`}`;
+  return [held, ...view.queue.map((row, index) => `${index + 1}. ${openLine(row, now)}`)];
+}
+
+function openLine(row: Row, now: number): string {
+  return `${name(row)}  ${row.state}, open ${minutes(now - row.openedAt)}: ${safeText(row.headline)}`;
+}
+
+function name(row: Row): string {
+  const subject = row.prNumber === null ? row.headSha.slice(0, 12) : `#${row.prNumber} ${row.headSha.slice(0, 12)}`;
+  return `${row.id} ${subject}`;
+}
+
+function minutes(ms: number): string {
+  return `${Math.max(0, Math.round(ms / 60_000))} min`;
+}
+
+function dollars(micros: number): string {
+  return `USD ${(micros / 1_000_000).toFixed(4)}`;
+}

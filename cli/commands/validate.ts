@@ -1,0 +1,80 @@
+/** `gpu-gate validate`: has one merged commit tested on a GPU, and waits for the verdict if told to. */
+import { parseArgs } from "node:util";
+import { EXIT_NO, EXIT_OK, UsageError, type Command } from "../command.ts";
+import { awaitVerdict, dispatch, readTrusted, secondsOption } from "../dispatch.ts";
+import { required } from "../files.ts";
+import { repositoryHere, userGitHub, userToken } from "../user-github.ts";
+
+const usage = `
+gpu-gate validate --revision SHA [--check-head SHA] [--wait] [options]
+
+Starts the validation workflow on the default branch, in your own name: one commit of the default branch is tested on a GPU,
+whatever it changed. It has no pull request, so nothing makes it obsolete; for a pull request use 'gpu-gate recover'.
+
+  --revision SHA     the commit to test, all its hex digits: a branch could move. It must be part of the default branch
+  --check-head SHA   the commit that gets the check, default the revision; the revision must contain it or have its tree
+  --wait             show progress and end with the verdict: exit code 0 if the check is green, 1 if not
+  --repository O/R   default GITHUB_REPOSITORY, else this checkout's origin
+  --poll SECONDS     pause between two looks, default 15
+  --timeout SECONDS  give up waiting after this, default 36000; the request goes on
+
+The token is the one of 'gpu-gate recover', and goes to GitHub only.
+`;
+
+export const validateCommand: Command = {
+  name: "validate",
+  summary: "Have one commit of the default branch tested, and wait for the verdict",
+  usage,
+  run: async (args, io) => {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: {
+        revision: { type: "string" },
+        "check-head": { type: "string" },
+        wait: { type: "boolean", default: false },
+        repository: { type: "string" },
+        poll: { type: "string", default: "15" },
+        timeout: { type: "string", default: "36000" },
+      },
+    });
+    if (positionals.length > 0) {
+      const given = positionals.join(" ");
+      throw new UsageError(`a validation has no pull request ('${given}'); use 'gpu-gate recover' for one.`);
+    }
+    const revision = commit(required(values.revision, "--revision", "The commit to test"), "--revision");
+    const checkHead = values["check-head"] === undefined ? "" : commit(values["check-head"], "--check-head");
+    const pollMs = secondsOption(values.poll, "--poll");
+    const timeoutMs = secondsOption(values.timeout, "--timeout");
+    const repository = await repositoryHere(values.repository, io);
+    const fail = (problem: string): number => {
+      io.stderr(`gpu-gate validate: ${problem}\n`);
+      return EXIT_NO;
+    };
+
+    const token = await userToken(io);
+    if (!token.ok) return fail(token.error);
+    const client = userGitHub(io, token.value, repository);
+    const trusted = await readTrusted(client);
+    if (!trusted.ok) return fail(trusted.error);
+    const { workflows, check } = trusted.value.config;
+    const what = {
+      workflow: workflows.validation,
+      inputs: { revision, check_head: checkHead },
+      runName: `gpu-gate validate ${revision}`,
+    };
+    const run = await dispatch(what, trusted.value, client, io, pollMs);
+    if (!run.ok) return fail(run.error);
+    io.stdout(`Started ${workflows.validation} at ${trusted.value.defaultBranch}: run ${run.value}\n`);
+    if (!values.wait) return EXIT_OK;
+    const waiting = { runId: run.value, checkName: check.name, pollMs, timeoutMs };
+    const verdict = await awaitVerdict(waiting, client, io);
+    if (!verdict.ok) return fail(verdict.error);
+    return verdict.value ? EXIT_OK : EXIT_NO;
+  },
+};
+
+function commit(text: string, option: string): string {
+  if (/^[0-9a-f]{40}$/.test(text)) return text;
+  throw new UsageError(`${option} takes a whole commit id, 40 lower-case hex digits, not '${text.slice(0, 80)}'.`);
+}
