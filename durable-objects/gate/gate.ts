@@ -114,6 +114,7 @@ export class Gate {
 
   /** Opens a request for a head nobody told us of; nothing if any generation exists. Used by reconciling. */
   openIfUnknown(what: NewRequest): string | null {
+    if (this.#readOnly) return null;
     const now = this.#ports.clock.now();
     const id = this.#ports.sql.transaction(() =>
       this.store.requestsOfHead(what.headSha, what.kind).length > 0 ? null : this.#open(what, now),
@@ -150,12 +151,14 @@ export class Gate {
   }
 
   hint(requestId: string): void {
+    if (this.#readOnly) return;
     this.#ports.sql.transaction(() => this.#apply(requestId, { kind: "hint" }));
     this.#arm();
   }
 
   /** A person's word to end a request. False: there is none, or it has ended. */
   stop(requestId: string, word: Verdict): boolean {
+    if (this.#readOnly) return false;
     const stopped = this.#ports.sql.transaction(() => this.#stop(requestId, word));
     this.#arm();
     return stopped;
@@ -166,6 +169,7 @@ export class Gate {
    * `false`, so that a caller learns nothing.
    */
   async podCall(attemptId: string, nonce: string, word: PodWord): Promise<boolean> {
+    if (this.#readOnly) return false;
     const hash = await sha256Hex(nonce);
     const taken = this.#ports.sql.transaction(() => {
       const known = this.store.attempt(attemptId);
@@ -190,17 +194,22 @@ export class Gate {
 
   /**
    * A pod that carries our name and that no open attempt owns: removed, proven gone and booked on its own. False: nobody
-   * here removes it now (a request owns it, or it was removed before), so whoever asked has to.
+   * here removes it now (a request owns it, it was removed before, nothing may be written), so whoever asked has to.
    */
   adoptStray(podId: string, why: string, createdAt: Millis | null): boolean {
+    if (this.#readOnly) return false;
     this.#ports.sql.transaction(() => beginStray(this.store, podId, why, createdAt, this.#ports.clock.now()));
     this.#arm();
     const stray = this.store.stray(podId);
     return stray !== null && stray.done_at === null;
   }
 
-  /** Runs everything that is due, and what becomes due meanwhile, until nothing is. One loop at a time. */
+  /**
+   * Runs everything that is due, and what becomes due meanwhile, until nothing is. One loop at a time. Read-only, nothing is
+   * performed: the tasks were stored by newer code, which alone knows what they mean. Cron still removes the pods.
+   */
   run(): Promise<void> {
+    if (this.#readOnly) return Promise.resolve();
     if (this.#pumping !== null) {
       this.#nudge?.();
       return this.#pumping;

@@ -26,6 +26,11 @@ export interface PublishContext {
 /** Tries when GitHub says that this App may not speak here any more, before the audit says so instead. */
 const FORBIDDEN_TRIES = 12;
 
+/** The check lane's second kind of task, how long a lost create may still be under way, and how often it is looked for. */
+const TWINS = "twins";
+const TWINS_AFTER_MS = 90_000;
+const TWINS_TRIES = 20;
+
 /** Whether the check has something to say that it has not said. */
 export function wantsPublishing(request: GateRequest, view: CheckView): boolean {
   if (request.check.completed && !nextInSeries(request)) return false;
@@ -46,6 +51,7 @@ export async function publishCheck(
   const { store, ports, github } = context;
   let request = store.request(task.subject);
   if (request === null) return store.removeTask(task.id);
+  if (task.kind === TWINS) return concludeTwins(task, request, context, again);
   if (request.check.completed && nextInSeries(request)) {
     // The real verdict is published only while this is the newest request of its head.
     const newest = store.requestsOfHead(request.headSha, request.kind).at(-1);
@@ -56,6 +62,7 @@ export async function publishCheck(
       published: null,
       completed: false,
       saidUnproven: false,
+      mayHaveTwins: false,
     };
     request = { ...request, check };
     store.saveRequest(request);
@@ -98,13 +105,59 @@ export async function publishCheck(
         published: fingerprint(view),
         completed,
         saidUnproven: completed && request.state.kind !== "concluded",
+        mayHaveTwins: request.check.mayHaveTwins || written.mayHaveTwins,
       },
     });
+    if (completed && (request.check.mayHaveTwins || written.mayHaveTwins)) {
+      store.putTask("check", request.id, TWINS, {}, now + TWINS_AFTER_MS, now);
+      return;
+    }
     again(task.subject);
   });
 }
 
-type Written = { readonly ok: true; readonly id: string } | { readonly ok: false; readonly failure: GitHubFailure };
+/**
+ * A create whose answer was lost may still arrive after a second one was sent: GitHub then has two check runs, and the one
+ * nobody writes to would hang as "queued" for ever, the newest of its name. Whatever of this series is unfinished says the
+ * same as the one we know.
+ */
+async function concludeTwins(
+  task: StoredTask,
+  request: GateRequest,
+  context: PublishContext,
+  again: (requestId: string) => void,
+): Promise<void> {
+  const { store, ports, github } = context;
+  const view = checkView(request, context.queueInfo(request.id));
+  const fields = fieldsOf(request, view, ports);
+  const listed = await github.listCheckRunsForRef(request.headSha, {
+    filter: "all",
+    name: view.name,
+    appId: ports.appId,
+  });
+  let failure = listed.ok ? null : listed.error;
+  for (const run of listed.ok ? listed.value.items : []) {
+    if (run.externalId !== fields.externalId || run.status === "completed") continue;
+    const answer = await github.updateCheckRun(run.id, fields);
+    if (!answer.ok) failure = answer.error;
+  }
+  const now = ports.clock.now();
+  ports.sql.transaction(() => {
+    store.removeTask(task.id);
+    if (failure !== null && task.tries < TWINS_TRIES) {
+      const pause = Math.max(pauseAfter(task.tries), retryAt(failure) - now);
+      store.putTask("check", request.id, TWINS, {}, now + pause, now, task.tries);
+      return;
+    }
+    const current = store.request(task.subject);
+    if (current !== null) store.saveRequest({ ...current, check: { ...current.check, mayHaveTwins: false } });
+    again(task.subject);
+  });
+}
+
+type Written =
+  | { readonly ok: true; readonly id: string; readonly mayHaveTwins: boolean }
+  | { readonly ok: false; readonly failure: GitHubFailure };
 
 async function write(
   request: GateRequest,
@@ -113,19 +166,10 @@ async function write(
   context: PublishContext,
 ): Promise<Written> {
   const { github, ports } = context;
-  const externalId = `${request.id}:${view.series}`;
-  const fields = {
-    name: view.name,
-    externalId,
-    detailsUrl: ports.publicUrl === "" ? undefined : `${ports.publicUrl}/`,
-    output: { title: view.title, summary: view.summary, text: view.text },
-    actions: view.approveButton
-      ? [{ label: "Run on a GPU", description: "Rent a GPU for this commit", identifier: APPROVE_BUTTON }]
-      : [],
-    state: stateOf(view),
-  };
+  const fields = fieldsOf(request, view, ports);
   let id = request.check.checkRunId;
-  if (id === null && repeated) {
+  const mayHaveTwins = id === null && repeated;
+  if (mayHaveTwins) {
     // An earlier create may have succeeded without our learning its id.
     const listed = await github.listCheckRunsForRef(request.headSha, {
       filter: "all",
@@ -133,17 +177,28 @@ async function write(
       appId: ports.appId,
     });
     if (!listed.ok) return { ok: false, failure: listed.error };
-    const found = listed.value.items.find((run) => run.externalId === externalId);
-    if (found !== undefined && found.status === "completed") return { ok: true, id: found.id };
+    const found = listed.value.items.find((run) => run.externalId === fields.externalId);
+    if (found !== undefined && found.status === "completed") return { ok: true, id: found.id, mayHaveTwins };
     id = found?.id ?? null;
   }
-  const { detailsUrl, ...rest } = fields;
-  const body = detailsUrl === undefined ? rest : { ...rest, detailsUrl };
   const answer =
     id === null
-      ? await github.createCheckRun({ ...body, headSha: request.headSha })
-      : await github.updateCheckRun(id, body);
-  return answer.ok ? { ok: true, id: answer.value.id } : { ok: false, failure: answer.error };
+      ? await github.createCheckRun({ ...fields, headSha: request.headSha })
+      : await github.updateCheckRun(id, fields);
+  return answer.ok ? { ok: true, id: answer.value.id, mayHaveTwins } : { ok: false, failure: answer.error };
+}
+
+function fieldsOf(request: GateRequest, view: CheckView, ports: GatePorts) {
+  return {
+    name: view.name,
+    externalId: `${request.id}:${view.series}`,
+    ...(ports.publicUrl === "" ? {} : { detailsUrl: `${ports.publicUrl}/` }),
+    output: { title: view.title, summary: view.summary, text: view.text },
+    actions: view.approveButton
+      ? [{ label: "Run on a GPU", description: "Rent a GPU for this commit", identifier: APPROVE_BUTTON }]
+      : [],
+    state: stateOf(view),
+  };
 }
 
 function stateOf(view: CheckView): CheckState {

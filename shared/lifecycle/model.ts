@@ -392,6 +392,8 @@ export const checkSchema = z.object({
   completed: z.boolean(),
   /** The completed run only said that deletion is unproven: the real verdict follows as a new run. */
   saidUnproven: z.boolean().default(false),
+  /** A create was sent again after a lost answer: once completed, the other one is looked for and completed as well. */
+  mayHaveTwins: z.boolean().default(false),
 });
 
 export const requestSchema = z.object({

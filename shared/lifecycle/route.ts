@@ -265,7 +265,7 @@ export function newRequest(id: string, what: NewRequest, now: number): GateReque
     runnerNote: null,
     stop: null,
     pullMissing: 0,
-    check: { series: 0, checkRunId: null, published: null, completed: false, saidUnproven: false },
+    check: { series: 0, checkRunId: null, published: null, completed: false, saidUnproven: false, mayHaveTwins: false },
     task: null,
     state: { kind: "received" },
   };
