@@ -20,12 +20,18 @@ call() {
   case $status in 2??) return 0 ;; *) say "the gate answered $1 with ${status:-nothing}"; return 1 ;; esac
 }
 
-# finish REASON CODE: the pod's last words, best effort and bounded, then the end.
-finish() {
+# last_words REASON CODE: best effort and bounded.
+last_words() {
   trap '' TERM INT
   if [ -n "${exit_nonce:-}" ]; then
     call exit "$exit_nonce" "{\"reason\":\"$1\",\"code\":$2${gpu_uuid:+,\"gpuUuid\":\"$gpu_uuid\"}}" 5 || true
   fi
+  unset exit_nonce
+}
+
+# finish REASON CODE: the pod's last words, then the end.
+finish() {
+  last_words "$1" "$2"
   exit "$2"
 }
 
@@ -55,7 +61,7 @@ if [ "${1:-}" != clean ]; then
     GPU_GATE_ATTEMPT GPU_GATE_EXPECTED_GPU_NAMES GPU_GATE_MIN_VRAM_MB GPU_GATE_MIN_DRIVER_CUDA GPU_GATE_RUN_ID \
     GPU_GATE_RUN_ATTEMPT GPU_GATE_WORKFLOW_REF GPU_GATE_STARTUP_SECONDS GPU_GATE_SMOKE GPU_GATE_NVRTC_12_6_URL \
     GPU_GATE_NVRTC_12_6_SHA256 GPU_GATE_NVRTC_12_8_URL GPU_GATE_NVRTC_12_8_SHA256 GPU_GATE_TIER GPU_GATE_GPU_ID \
-    GPU_GATE_PRICE; do
+    GPU_GATE_PRICE GPU_GATE_KEEP; do
     if [ -n "${!name+set}" ]; then keep+=("$name=${!name}"); fi
   done
   exec env -i "${keep[@]}" bash -c "$BASH_EXECUTION_STRING" gpu-gate-start clean
@@ -215,4 +221,12 @@ done
 
 # --- 7. Last words -------------------------------------------------------------------------------------------------
 say "the runner ended with status $code"
+if [ "${GPU_GATE_KEEP:-false}" = true ]; then
+  # Bought with the word to keep it: the container stays up for whoever looks at it. This keeps nothing by itself; the
+  # gate deletes the pod at the end it has recorded, or at once.
+  last_words runner-exited "$code"
+  trap 'exit 0' TERM INT
+  say "this machine stays for debugging until the gate deletes it"
+  while :; do sleep 600 & wait "$!"; done
+fi
 finish runner-exited "$code"

@@ -49,6 +49,21 @@ describe("a good machine", () => {
     expect(run.code).toBe(3);
   });
 
+  it("bought with the word to keep it: says how the runner ended and stays until it is told to go", async () => {
+    const run = await runPod({
+      runner: "exit 3",
+      env: { GPU_GATE_KEEP: "true" },
+      // RunPod ends a container so; the whole group, as a container has nothing else.
+      onLine: (line, child) => {
+        if (line.includes("stays for debugging") && child.pid !== undefined) process.kill(-child.pid, "SIGTERM");
+      },
+    });
+    expect(exitCall(run)).toMatchObject({ reason: "runner-exited", code: 3 });
+    expect(run.output).toContain("stays for debugging until the gate deletes it");
+    // The signal ended it, not the runner.
+    expect(run.code).toBe(0);
+  });
+
   it("says loudly that the smoke test is switched off", async () => {
     expect((await runPod()).output).toContain("WARNING: THE SMOKE TEST IS SWITCHED OFF");
   });
