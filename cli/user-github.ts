@@ -6,10 +6,9 @@
  */
 import { execFile } from "node:child_process";
 import process from "node:process";
-import { exchange } from "../shared/github/call.ts";
+import { exchange, GITHUB_API_VERSION } from "../shared/github/call.ts";
 import { createGitHubClient, type GitHubClient } from "../shared/github/client.ts";
 import { createEtagCache } from "../shared/github/etag.ts";
-import { GITHUB_API_VERSION } from "../shared/github/call.ts";
 import { err, ok, type Result } from "../shared/result.ts";
 import { UsageError, type Io } from "./command.ts";
 import { repositoryOf } from "./github-get.ts";

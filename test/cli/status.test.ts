@@ -1,0 +1,150 @@
+/** `status` and `queue`: the control plane's read API in a terminal, and honest about what did not answer. */
+import { describe, expect, it } from "vitest";
+import { gpuGate, type Answer } from "../hosted/io.ts";
+import { shaOf } from "../github/stub.ts";
+
+const NOW = Date.parse("2026-11-30T12:00:00Z");
+const row = (more: object = {}) => ({
+  id: "r7",
+  prNumber: 12,
+  headSha: shaOf("a"),
+  title: "A change",
+  state: "executing",
+  headline: "GPU tests are running",
+  verdict: null,
+  reason: null,
+  openedAt: NOW - 600_000,
+  concludedAt: null,
+  costMicros: 0,
+  ...more,
+});
+const view = (more: object = {}) => ({
+  repository: "octo/engine",
+  at: NOW,
+  lock: { holder: "r7", since: NOW - 300_000, fence: 3 },
+  queue: [row({ id: "r8", prNumber: 13, state: "queued", headline: "Waiting for the GPU lock: place 1" })],
+  open: [row()],
+  recent: [
+    row({
+      id: "r6",
+      state: "concluded",
+      verdict: "passed",
+      reason: "tests-passed",
+      concludedAt: NOW - 1,
+      costMicros: 12_300,
+    }),
+  ],
+  pods: [
+    { podId: "pod1", requestId: "r7", gpu: "NVIDIA L4", pricePerHour: 0.43, since: NOW - 240_000, costMicros: 28_700 },
+  ],
+  ledger: [],
+  counters: {},
+  ...more,
+});
+const status = (...repositories: object[]) => ({
+  at: NOW,
+  deployment: "gpu-gate",
+  board: null,
+  tallies: {},
+  repositories,
+});
+
+async function ask(args: readonly string[], answer: () => Response): Promise<Answer & { asked: string[] }> {
+  const asked: string[] = [];
+  const done = await gpuGate(args, {
+    env: { GPU_GATE_URL: "https://gate.test/" },
+    fetch: async (input) => {
+      asked.push(input);
+      return answer();
+    },
+  });
+  return { ...done, asked };
+}
+
+const ok =
+  (...repositories: object[]) =>
+  () =>
+    Response.json(status(...repositories));
+
+describe("gpu-gate status", () => {
+  it("shows pods that are paid for, open requests and the last verdicts", async () => {
+    const answer = await ask(["status"], ok({ id: "101", view: view() }));
+    expect(answer.code).toBe(0);
+    expect(answer.asked).toEqual(["https://gate.test/api/status"]);
+    expect(answer.out.split("\n")).toEqual([
+      "octo/engine",
+      "  pod pod1 for r7: NVIDIA L4 at USD 0.43/h, 4 min, USD 0.0287 so far",
+      "  r7 #12 aaaaaaaaaaaa  executing, open 10 min: GPU tests are running",
+      "  r6 #12 aaaaaaaaaaaa  passed (tests-passed)  USD 0.0123",
+      "",
+    ]);
+  });
+
+  it("says so when nothing is paid for", async () => {
+    const answer = await ask(["status"], ok({ id: "101", view: view({ pods: [], open: [], recent: [] }) }));
+    expect(answer.out).toContain("no pod is paid for");
+    expect(answer.out).toContain("no open request");
+  });
+
+  it("a gate that did not answer is no idle gate", async () => {
+    const answer = await ask(["status"], ok({ id: "101", view: null }));
+    expect(answer.code).toBe(1);
+    expect(answer.out).toContain("did not answer");
+  });
+
+  it("prints the answer as JSON, for one repository if told", async () => {
+    const other = { id: "102", view: view({ repository: "octo/other" }) };
+    const answer = await ask(
+      ["status", "--json", "--repository", "OCTO/Engine"],
+      ok({ id: "101", view: view() }, other),
+    );
+    expect(JSON.parse(answer.out)).toMatchObject({ repositories: [{ id: "101" }] });
+  });
+
+  it.each([
+    ["the page is off", () => new Response("There is nothing at this address.", { status: 404 }), "STATUS_PAGE"],
+    ["it is broken", () => new Response("", { status: 500 }), "answered 500"],
+    ["it is something else", () => new Response("<html>", { status: 200 }), "did not answer JSON"],
+    ["it is another API", () => Response.json({ ok: true }), "something else than a status"],
+    [
+      "it is away",
+      () => {
+        throw new TypeError("no route");
+      },
+      "no answer",
+    ],
+  ])("fails with a sentence when %s", async (_what, answerWith, words) => {
+    const answer = await ask(["status"], answerWith);
+    expect(answer.code).toBe(1);
+    expect(answer.err).toContain(words);
+  });
+
+  it("a terminal cannot be driven by a headline", async () => {
+    const answer = await ask(
+      ["status"],
+      ok({ id: "101", view: view({ open: [row({ headline: "\u001B[2Jgone\nr9 fake" })] }) }),
+    );
+    expect(answer.out).not.toContain("\u001B");
+    expect(answer.out.split("\n").some((line) => line.startsWith("r9"))).toBe(false);
+  });
+
+  it.each([[["status"]], [["queue"]]])("%j wants an address", async (args) => {
+    const answer = await gpuGate(args);
+    expect(answer.code).toBe(2);
+    expect(answer.err).toContain("GPU_GATE_URL");
+  });
+});
+
+describe("gpu-gate queue", () => {
+  it("shows who holds the lock and who waits, in order", async () => {
+    const second = row({ id: "r9", prNumber: null, state: "queued", headline: "Waiting for the GPU lock: place 2" });
+    const answer = await ask(["queue"], ok({ id: "101", view: view({ queue: [...view().queue, second] }) }));
+    expect(answer.out.split("\n")).toEqual([
+      "octo/engine",
+      "  r7 holds the GPU lock, 5 min",
+      "  1. r8 #13 aaaaaaaaaaaa  queued, open 10 min: Waiting for the GPU lock: place 1",
+      "  2. r9 aaaaaaaaaaaa  queued, open 10 min: Waiting for the GPU lock: place 2",
+      "",
+    ]);
+  });
+});
