@@ -4,6 +4,8 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { closedPod, openCost } from "../durable-objects/gate/costs.ts";
+import { rememberHost } from "../durable-objects/gate/hosts.ts";
 import type { Sql, SqlValue } from "../durable-objects/gate/ports.ts";
 import { migrate } from "../durable-objects/gate/schema.ts";
 import { Store } from "../durable-objects/gate/store.ts";
@@ -102,6 +104,7 @@ class Life {
         published: "512-1a2b3c4d-5e6f7081",
         completed: true,
         saidUnproven: false,
+        mayHaveTwins: false,
       },
     });
     store.sealAudit(1, "7d0f4a5b6c7d8e9f00112233445566778899aabbccddeeff0011223344556677");
@@ -128,7 +131,10 @@ class Life {
     const jti = "3f1e9c70-6b5a-4d2c-8e1f-0a9b8c7d6e5f";
     this.#sql.exec(`INSERT INTO tokens (jti, expires_at) VALUES (?, ?)`, jti, this.#now + 600_000);
     this.#sql.exec(`INSERT INTO dispatches (run_id, request_id, at) VALUES ('9100000009', ?, ?)`, id, this.#now);
-    this.#show("concluded", ["strays", "tokens", "dispatches"]);
+    // What another attempt, on a machine that failed it, would have left.
+    const machine = { gpuUuid: "GPU-1a2b3c4d-5e6f-7081-92a3-b4c5d6e7f809", dataCenterId: "EU-RO-1" };
+    rememberHost(this.#sql, { attemptId: "r0-1", ...machine, why: "attempt-pod-died" }, this.#now);
+    this.#show("concluded", ["strays", "tokens", "dispatches", "bad_hosts", "costs"]);
   }
 
   /** What happens between two tasks without being asked for: the proof, the job. */
@@ -177,6 +183,9 @@ class Life {
     for (const op of step.ledger) store.ledger(op, id);
     for (const note of step.audit) store.audit(this.#now, id, note);
     store.saveRequest(next);
+    for (const op of step.ledger) {
+      if (op.kind === "close") openCost(this.#sql, store, closedPod(before), op, this.#now);
+    }
     if (before.state.kind !== next.state.kind && !this.shown.some((example) => example.stage === next.state.kind)) {
       this.#stage(next);
     }
@@ -202,7 +211,7 @@ class Life {
 
   #show(stage: string, tables: readonly string[]): void {
     for (const table of tables) {
-      const rows = this.#sql.exec(`SELECT * FROM ${table} ORDER BY rowid`);
+      const rows = this.#sql.exec(`SELECT * FROM ${table}`);
       // One row of a kind is enough to show; the audit's first is sealed, its last is not.
       const row = rows[0];
       if (row !== undefined) this.shown.push({ stage, table, row });
@@ -382,7 +391,7 @@ function admitted() {
 function shownRow({ table, stage, row }: Example): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
     Object.entries(row).map(([column, value]) => {
-      if (typeof value !== "string" || !["record", "payload", "facts", "config"].includes(column))
+      if (typeof value !== "string" || !["record", "payload", "facts", "config", "report"].includes(column))
         return [column, value];
       const parsed: unknown = JSON.parse(value);
       if (table === "requests" && stage !== "executing")

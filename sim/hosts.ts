@@ -4,9 +4,9 @@
  */
 import { Account } from "../durable-objects/account/account.ts";
 import { SweepMemory } from "../durable-objects/account/sweep-memory.ts";
-import { Gate } from "../durable-objects/gate/gate.ts";
+import { Gate, type GateTick } from "../durable-objects/gate/gate.ts";
 import type { AccountAnswer, AccountPort, GatePorts, PodListing } from "../durable-objects/gate/ports.ts";
-import { durableAlarm } from "../durable-objects/platform.ts";
+import { durableAlarm, type DurableAlarm } from "../durable-objects/platform.ts";
 import { createGitHubApp } from "../shared/github/app.ts";
 import { createGitHubClient } from "../shared/github/client.ts";
 import { createEtagCache } from "../shared/github/etag.ts";
@@ -138,8 +138,8 @@ export function accountPort(host: () => AccountHost, net: Net, owner: () => Owne
     listPods: (notBefore) => flat<PodListing>("listPods", (account) => account.listPods(notBefore)),
     market: (maxAgeMs, gpuCount) => flat("market", (account) => account.market(maxAgeMs, gpuCount)),
     reserve: (attemptId, micros) => told("reserve", (account) => account.reserve(attemptId, repositoryId, micros)),
-    commit: (attemptId, micros) => told("commit", (account) => (account.commit(attemptId, micros), null)),
-    release: (attemptId) => told("release", (account) => (account.release(attemptId), null)),
+    commit: (attemptId, micros) => told("commit", (account) => (account.commit(attemptId, micros, repositoryId), null)),
+    release: (attemptId) => told("release", (account) => (account.release(attemptId, repositoryId), null)),
     register: (repository) => told("register", (account) => (account.register(repository), null)),
   };
 }
@@ -158,6 +158,7 @@ export class GateHost {
   readonly #around: HostSurroundings;
   readonly #account: () => AccountHost;
   #alarm: { readonly at: Millis; readonly timer: Timer | null } | null = null;
+  #alarmPort: DurableAlarm | null = null;
   #running = false;
   #overdue = false;
   #ids: Prng;
@@ -202,6 +203,16 @@ export class GateHost {
     return runAs(this.owner, () => body(this.gate));
   }
 
+  /** Cron's visit, as the object's shell makes it: what is overdue is taken up at once. */
+  tick(): GateTick {
+    return this.inside((gate) => {
+      this.#alarmPort?.forget();
+      const status = gate.tick();
+      if (status.overdue > 0) this.#fire();
+      return status;
+    });
+  }
+
   /** The alarm fires whether or not it was due: the platform promises at least once. */
   fireAgain(): void {
     if (this.up) this.#fire();
@@ -221,9 +232,11 @@ export class GateHost {
     );
     if (!made.ok) throw new Error("the App's key must be usable");
     const etags = createEtagCache();
+    const alarm = durableAlarm({ setAlarm: (at: number | Date) => this.#setAlarm(Number(at)) } as DurableObjectStorage);
+    this.#alarmPort = alarm;
     const ports: GatePorts = {
       sql: this.sql,
-      alarm: durableAlarm({ setAlarm: (at: number | Date) => this.#setAlarm(Number(at)) } as DurableObjectStorage),
+      alarm,
       clock,
       random: this.#ids,
       account: accountPort(this.#account, net, own, this.repository.id),
@@ -276,6 +289,7 @@ export class GateHost {
     this.#running = true;
     this.#overdue = false;
     if (this.#alarm?.timer === null) this.#alarm = null;
+    this.#alarmPort?.forget();
     const { owner, gate } = this;
     this.#around.scheduler.activity += 1;
     void runAs(owner, () => gate.run()).finally(() => {

@@ -88,6 +88,8 @@ export class VirtualRunPod implements Server {
 
   operation(method: string, path: string): string {
     if (path === "/v2/pods") return method === "POST" ? "createPod" : "listPods";
+    if (path.endsWith("/logs")) return "getPodLogs";
+    if (path === "/v2/billing/pods") return "billing";
     if (path.startsWith("/v2/pods/")) return method === "DELETE" ? "deletePod" : "getPod";
     if (path === "/v2/openapi.json") return "openapi";
     if (path === "/v2/catalog/gpus") return "catalog";
@@ -124,6 +126,24 @@ export class VirtualRunPod implements Server {
       }
       case "deletePod":
         return this.#delete(request);
+      case "getPodLogs": {
+        const pod = this.#find(request.path.replace(/\/logs$/, ""));
+        if (pod === undefined || now < pod.knownFrom) return this.#unknown();
+        return { status: 200, body: `data: ${JSON.stringify({ source: "container", line: "[gpu-gate] hello", ts: "" })}\n\n` };
+      }
+      case "billing": {
+        const from = Date.parse(request.query.get("startTime") ?? "");
+        const until = Date.parse(request.query.get("endTime") ?? "");
+        const records = this.pods
+          .filter((pod) => pod.createdAt < until && (pod.releasedAt ?? now) > from)
+          .map((pod) => ({
+            podId: pod.id,
+            totalAmount: this.billed(pod) / 1_000_000,
+            startTime: new Date(pod.createdAt).toISOString(),
+            endTime: new Date(pod.releasedAt ?? now).toISOString(),
+          }));
+        return json(200, { records });
+      }
       case "openapi":
         return { status: 200, body: this.#options.faults.strikes("runpod-contract-moved", 0.1) ? this.#movedDocument : this.#document };
       case "catalog":

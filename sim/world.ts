@@ -2,6 +2,9 @@
 import { runCron } from "../cron/index.ts";
 import type { CronPorts } from "../cron/ports.ts";
 import { CallRate, POD_CALLS } from "../durable-objects/gate/rate.ts";
+import { recordBills } from "../durable-objects/gate/bills.ts";
+import { gateMoney } from "../durable-objects/gate/money.ts";
+import { retentionOf } from "../durable-objects/gate/retention.ts";
 import { podStanding } from "../durable-objects/gate/standing.ts";
 import { parseWebhook } from "../shared/github/webhook.ts";
 import { DEFAULT_REAP_LIMITS } from "../shared/lifecycle/reap.ts";
@@ -257,19 +260,20 @@ export class World implements WorldView {
       deployment: DEPLOYMENT,
       allowedRepositories: new Set(this.hosts.map((host) => host.repository.id)),
       gate: (id) => ({
-        tick: () => rpc("gate", "tick", () => inGate(id, (host) => host.gate.tick())),
+        tick: () => rpc("gate", "tick", () => inGate(id, (host) => host.tick())),
         podStandings: (questions, listedAt) =>
           rpc("gate", "podStandings", () =>
             inGate(id, (host) => questions.map((question) => podStanding(host.gate.store, question, listedAt))),
           ),
         adoptStray: (podId, why, createdAt) =>
           rpc("gate", "adoptStray", () => inGate(id, (host) => host.gate.adoptStray(podId, why, createdAt))),
+        retentionOf: (podId) => rpc("gate", "retentionOf", () => inGate(id, (host) => retentionOf(host.gate.store, podId))),
       }),
       account: {
         registered: () =>
           rpc("account", "registered", () => this.account.inside((account) => account.registered().map((one) => one.id))),
         listPods: (notBefore) => rpc("account", "listPods", () => this.account.inside((account) => account.listPods(notBefore))),
-        beginSweep: () => rpc("account", "beginSweep", () => this.account.sweeps.begin(clock.now())),
+        beginSweep: (leaseMs) => rpc("account", "beginSweep", () => this.account.sweeps.begin(clock.now(), leaseMs)),
         endSweep: (observations) => rpc("account", "endSweep", () => this.account.sweeps.end(observations)),
       },
       runpod: createRunPodClient({
@@ -280,6 +284,30 @@ export class World implements WorldView {
         clock,
         userAgent: "gpu-gate",
       }),
+      books: {
+        account: {
+          openReservations: () =>
+            rpc("account", "openReservations", () => this.account.inside((account) => account.openReservations())),
+          compareBooks: (seen) => rpc("account", "compareBooks", () => this.account.inside((account) => account.compareBooks(seen))),
+          bills: (startMs, endMs) => rpc("account", "bills", () => this.account.inside((account) => account.bills(startMs, endMs))),
+          takeBillingTurn: (day, retryMs) =>
+            rpc("account", "takeBillingTurn", () => this.account.inside((account) => account.takeBillingTurn(day, retryMs))),
+          billingDone: (day, problems) =>
+            rpc("account", "billingDone", () => this.account.inside((account) => account.billingDone(day, problems))),
+        },
+        gate: (id) => ({
+          money: (asked) => rpc("gate", "money", () => inGate(id, (host) => gateMoney(host.sql, host.gate.store, asked))),
+          recordBills: (bills, window) =>
+            rpc("gate", "recordBills", () =>
+              inGate(id, (host) =>
+                host.gate.readOnly
+                  ? { known: [], drifts: [] }
+                  : recordBills(host.sql, host.gate.store, bills, window, clock.now()),
+              ),
+            ),
+          note: (note) => rpc("gate", "note", () => inGate(id, (host) => host.gate.note(note))),
+        }),
+      },
       board: { read: () => Promise.resolve(ok(null)), write: () => Promise.resolve(ok(null)) },
       limits: DEFAULT_REAP_LIMITS,
       clock,
@@ -346,8 +374,10 @@ export class World implements WorldView {
     this.#post(repository, hook.event, guid, text, delay);
     if (faults.strikes("hook-doubled", 0.2)) {
       const twin = faults.stream("hook-doubled");
-      // A redelivery has the same guid; GitHub also sends the same event more than once by itself.
-      this.#post(repository, hook.event, twin.chance(0.5) ? guid : `${guid}-again`, text, delay + twin.int(0, 900_000));
+      // A redelivery has the same guid. What happens by itself GitHub also tells more than once; a person's act it does not.
+      const byItself = hook.event.startsWith("workflow_") || hook.payload["action"] === "synchronize";
+      const same = twin.chance(0.5) || !byItself;
+      this.#post(repository, hook.event, same ? guid : `${guid}-again`, text, delay + twin.int(0, 900_000));
     }
   }
 
@@ -399,7 +429,10 @@ export class World implements WorldView {
       this.net.rpc(this.#worker, "gate", `pod ${word}`, () =>
         host.inside(async (gate) => {
           if (!gate.knowsAttempt(attempt) || !this.#podCalls.take(attempt, this.now)) return false;
-          if (word === "exit") return gate.podCall(attempt, nonce, { kind: "exit", code: podExitSchema.parse(body).code });
+          if (word === "exit") {
+            const { code, reason, gpuUuid } = podExitSchema.parse(body);
+            return gate.podCall(attempt, nonce, { kind: "exit", code, reason, gpuUuid: gpuUuid ?? null });
+          }
           const proof = podProofSchema.parse(body);
           const { podId, gpuName, gpuUuid, vramMb, cuda, nvrtc, gpuCount, scriptSha256 } = proof;
           return gate.podCall(attempt, nonce, {
