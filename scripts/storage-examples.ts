@@ -108,18 +108,7 @@ class Life {
       },
     });
     store.sealAudit(1, "7d0f4a5b6c7d8e9f00112233445566778899aabbccddeeff0011223344556677");
-    this.#show("concluded", [
-      "requests",
-      "attempts",
-      "runs",
-      "ledger",
-      "money",
-      "lock",
-      "audit",
-      "meta",
-      "counters",
-      "deliveries",
-    ]);
+    this.#show("concluded", ["requests", "attempts", "runs", "ledger", "money", "lock", "audit", "meta", "deliveries"]);
     store.saveStray({
       pod_id: "z9y8x7",
       why: "second pod under one name",
@@ -134,7 +123,8 @@ class Life {
     // What another attempt, on a machine that failed it, would have left.
     const machine = { gpuUuid: "GPU-1a2b3c4d-5e6f-7081-92a3-b4c5d6e7f809", dataCenterId: "EU-RO-1" };
     rememberHost(this.#sql, { attemptId: "r0-1", ...machine, why: "attempt-pod-died" }, this.#now);
-    this.#show("concluded", ["strays", "tokens", "dispatches", "bad_hosts", "costs"]);
+    store.flushCounters();
+    this.#show("concluded", ["counters", "strays", "tokens", "dispatches", "bad_hosts", "costs"]);
   }
 
   /** What happens between two tasks without being asked for: the proof, the job. */
