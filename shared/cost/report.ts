@@ -98,7 +98,7 @@ export interface CostFacts {
   readonly createMs: number | null;
 }
 
-/** What GitHub says about the jobs of the attempt's run; null while it was not read. */
+/** What GitHub says about the jobs of the attempt's run; null while it was not read. Times in milliseconds. */
 export interface CostJobs {
   readonly jobs: readonly JobTimes[];
   readonly rules: StageRules;
@@ -121,7 +121,7 @@ export function costReport(facts: CostFacts, read: CostJobs | null): CostReport 
     record,
     gpuTypeId: facts.place.gpu ?? "",
     deletedAt: facts.deletedAt * 1000,
-    jobs: read?.jobs ?? [],
+    jobs: (read?.jobs ?? []).map(inMicros),
     rules: read?.rules ?? { gpuJobNameEndsWith: "", steps: [] },
   });
   return {
@@ -143,6 +143,14 @@ export function costReport(facts: CostFacts, read: CostJobs | null): CostReport 
     flags: read === null ? [...report.flags, "jobs-not-read"] : [...report.flags],
     observations: { ...read?.observations },
   };
+}
+
+function inMicros(job: JobTimes): JobTimes {
+  const times = (of: { readonly startedAt: number | null; readonly completedAt: number | null }) => ({
+    startedAt: of.startedAt === null ? null : of.startedAt * 1000,
+    completedAt: of.completedAt === null ? null : of.completedAt * 1000,
+  });
+  return { ...job, ...times(job), steps: job.steps.map((step) => ({ ...step, ...times(step) })) };
 }
 
 /** The configured stages win over the product's own; a test step that no stage names counts as tests. */
