@@ -19,6 +19,7 @@ import { CONFIG_PATH, type RepositoryConfig } from "../config/schema.ts";
 import { termsFrom } from "../config/terms.ts";
 import type { GitHubClient } from "../github/client.ts";
 import { describeFailure, type GitHubFailure } from "../github/failure.ts";
+import { NOT_JSON } from "../github/wire.ts";
 import type { Pull } from "../github/pulls.ts";
 import type { Admission, Terms } from "../lifecycle/model.ts";
 import type { Actor } from "../lifecycle/signal.ts";
@@ -84,7 +85,8 @@ export async function readRules(
       const detail = `There is no ${CONFIG_PATH} on ${defaultBranch}. Add one; nothing is guessed without it.`;
       return { outcome: refused("configuration-missing", detail, null) };
     }
-    if (file.error.reason === "unreadable") {
+    // What was cut on its way says nothing about the file; only a readable answer can.
+    if (file.error.reason === "unreadable" && file.error.what !== NOT_JSON) {
       return {
         outcome: refused("configuration-invalid", `${CONFIG_PATH} on ${defaultBranch} is no readable text.`, null),
       };

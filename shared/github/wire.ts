@@ -50,24 +50,30 @@ export interface Wire {
 
 /** `scope` separates what different callers remember under the same path (the repository's id). */
 export function createWire(send: Send, scope: string, etags?: EtagCache): Wire {
-  async function read(operation: string, path: string): Reply<GitHubAnswer> {
+  /** Reads and parses. Only what parsed is remembered: a body cut on its way would else come back with every 304. */
+  async function read<T>(
+    operation: string,
+    path: string,
+    schema: z.ZodType<T>,
+  ): Reply<{ readonly value: T; readonly link: string | null }> {
     const call: GitHubCall = { operation, method: "GET", path };
-    if (etags === undefined) return send(call);
     const key = `${scope} ${path}`;
-    const known = etags.get(key);
+    const known = etags?.get(key);
     const answer = await send(known === undefined ? call : { ...call, etag: known.etag });
     if (!answer.ok) return answer;
     const { status, etag, text, link } = answer.value;
-    if (status === 304 && known !== undefined)
-      return ok({ status: 200, text: known.text, etag: known.etag, link: known.link });
-    if (etag !== null) etags.set(key, { etag, text, link });
-    return answer;
+    const told =
+      status === 304 && known !== undefined ? { ...answer.value, text: known.text, link: known.link } : answer.value;
+    const parsed = parseAnswer(told, schema);
+    if (!parsed.ok) return parsed;
+    if (status !== 304 && etag !== null) etags?.set(key, { etag, text, link });
+    return ok({ value: parsed.value, link: told.link });
   }
 
   return {
     async get(operation, path, schema) {
-      const answer = await read(operation, path);
-      return answer.ok ? parseAnswer(answer.value, schema) : answer;
+      const answer = await read(operation, path, schema);
+      return answer.ok ? ok(answer.value.value) : answer;
     },
 
     async list(operation, path, page, options) {
@@ -75,13 +81,12 @@ export function createWire(send: Send, scope: string, etags?: EtagCache): Wire {
       const maxPages = options.maxPages ?? PAGES_MAX;
       for (let number = 1; number <= maxPages; number += 1) {
         const address = withQuery(path, { ...options.query, per_page: PAGE_SIZE, page: number });
-        const answer = await read(operation, address);
+        const answer = await read(operation, address, page);
         if (!answer.ok) return answer;
-        const parsed = parseAnswer(answer.value, page);
-        if (!parsed.ok) return parsed;
-        for (const item of parsed.value.items) items.set(options.key(item), item);
-        if (!hasNextPage(answer.value.link, parsed.value.items.length)) {
-          const { totalCount } = parsed.value;
+        const { value, link } = answer.value;
+        for (const item of value.items) items.set(options.key(item), item);
+        if (!hasNextPage(link, value.items.length)) {
+          const { totalCount } = value;
           return ok({ items: [...items.values()], complete: totalCount === null || items.size === totalCount });
         }
       }
@@ -94,12 +99,15 @@ export function createWire(send: Send, scope: string, etags?: EtagCache): Wire {
   };
 }
 
+/** What an unreadable answer says that is no JSON at all: cut on its way, or not GitHub's. Asking again may help. */
+export const NOT_JSON = "the body (not JSON)";
+
 export function parseAnswer<T>(answer: GitHubAnswer, schema: z.ZodType<T>): Result<T, GitHubFailure> {
   let json: unknown;
   try {
     json = parseExactJson(answer.text);
   } catch {
-    return err({ reason: "unreadable", what: "the body (not JSON)" });
+    return err({ reason: "unreadable", what: NOT_JSON });
   }
   const parsed = schema.safeParse(json);
   return parsed.success ? ok(parsed.data) : err({ reason: "unreadable", what: whereUnreadable(parsed.error) });
