@@ -46,6 +46,7 @@ const laneSchema = z.enum(["main", "check", "stray", "reconcile", "cost"]);
 
 export class Store {
   readonly #sql: Sql;
+  readonly #configs = new Map<string, RepositoryConfig>();
   readonly #counted = new Map<string, number>();
 
   constructor(sql: Sql) {
@@ -437,11 +438,18 @@ export class Store {
     this.#sql.exec(`UPDATE audit SET hash = ? WHERE seq = ? AND hash IS NULL`, hash, seq);
   }
 
+  /** A configuration never changes under its hash, so it is parsed once. */
   config(hash: string): RepositoryConfig | null {
+    const kept = this.#configs.get(hash);
+    if (kept !== undefined) return kept;
     const row = this.#sql.exec<{ config: string }>(`SELECT config FROM configs WHERE hash = ?`, hash)[0];
     if (row === undefined) return null;
     const parsed = repositoryConfigSchema.safeParse(JSON.parse(row.config));
-    return parsed.success ? parsed.data : null;
+    if (!parsed.success) return null;
+    // A handful at most are in use at once.
+    if (this.#configs.size >= 20) this.#configs.clear();
+    this.#configs.set(hash, parsed.data);
+    return parsed.data;
   }
 
   rememberConfig(hash: string, config: RepositoryConfig): void {

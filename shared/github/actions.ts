@@ -247,6 +247,10 @@ const artifactAnswer = z
     headRepositoryId: artifact.workflow_run?.head_repository_id ?? null,
   }));
 
+// Schemas are made once: zod compiles each at its first use, which costs more than the call.
+const runsPage = countedPage("workflow_runs", runAnswer);
+const jobsPage = countedPage("jobs", jobAnswer);
+const artifactsPage = countedPage("artifacts", artifactAnswer);
 const dispatchAnswer = z.object({ workflow_run_id: githubId });
 const variableAnswer = z.object({ value: z.string() });
 
@@ -261,7 +265,7 @@ export function actionsApi(wire: Wire, base: Slashed): ActionsApi {
       filter.workflowFile === undefined
         ? path`/repos/${base}/actions/runs`
         : path`/repos/${base}/actions/workflows/${workflowKey(filter.workflowFile)}/runs`,
-      countedPage("workflow_runs", runAnswer),
+      runsPage,
       {
         key: (run) => run.id,
         maxPages: FILTERED_PAGES_MAX,
@@ -311,7 +315,7 @@ export function actionsApi(wire: Wire, base: Slashed): ActionsApi {
       wire.list(
         "listJobs",
         path`/repos/${base}/actions/runs/${runId}/attempts/${attempt}/jobs`,
-        countedPage("jobs", jobAnswer),
+        jobsPage,
         { key: (job) => job.id },
       ),
 
@@ -319,7 +323,7 @@ export function actionsApi(wire: Wire, base: Slashed): ActionsApi {
       wire.list(
         "listArtifacts",
         path`/repos/${base}/actions/runs/${runId}/artifacts`,
-        countedPage("artifacts", artifactAnswer),
+        artifactsPage,
         { key: (artifact) => artifact.id },
       ),
 

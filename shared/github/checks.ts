@@ -125,6 +125,10 @@ const annotationAnswer = z
     rawDetails: annotation.raw_details,
   }));
 
+// Schemas are made once: zod compiles each at its first use, which costs more than the call.
+const checkRunsPage = countedPage("check_runs", checkRunAnswer);
+const annotationsPage = arrayPage(annotationAnswer);
+
 /** `base` is `{owner}/{name}`. */
 export function checksApi(wire: Wire, base: Slashed): ChecksApi {
   return {
@@ -144,7 +148,7 @@ export function checksApi(wire: Wire, base: Slashed): ChecksApi {
       wire.list(
         "listCheckRunsForRef",
         path`/repos/${base}/commits/${ref}/check-runs`,
-        countedPage("check_runs", checkRunAnswer),
+        checkRunsPage,
         { key: (run) => run.id, query: { filter, check_name: name, app_id: appId } },
       ),
 
@@ -152,7 +156,7 @@ export function checksApi(wire: Wire, base: Slashed): ChecksApi {
       let position = 0;
       const address = path`/repos/${base}/check-runs/${id}/annotations`;
       // Annotations have no id, and two may be equal: each counts.
-      return wire.list("getCheckRunAnnotations", address, arrayPage(annotationAnswer), {
+      return wire.list("getCheckRunAnnotations", address, annotationsPage, {
         key: () => String(position++),
       });
     },

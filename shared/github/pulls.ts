@@ -164,6 +164,10 @@ const roleAnswer = z.object({
   user: z.object({ id: githubId }).nullable(),
 });
 
+// Schemas are made once: zod compiles each at its first use, which costs more than the call.
+const filesPage = arrayPage(fileAnswer);
+const summariesPage = arrayPage(summaryAnswer);
+
 /** `base` is `{owner}/{name}`. */
 export function pullsApi(wire: Wire, base: Slashed): PullsApi {
   const pullKey = (pull: PullSummary): string => String(pull.number);
@@ -175,7 +179,7 @@ export function pullsApi(wire: Wire, base: Slashed): PullsApi {
       const listing = await wire.list(
         "listPullFiles",
         path`/repos/${base}/pulls/${number}/files`,
-        arrayPage(fileAnswer),
+        filesPage,
         {
           key: (file) => file.filename,
           maxPages: PULL_FILES_MAX / 100 + 1,
@@ -187,19 +191,19 @@ export function pullsApi(wire: Wire, base: Slashed): PullsApi {
     },
 
     listOpenPullsByHead: (head) =>
-      wire.list("listOpenPullsByHead", path`/repos/${base}/pulls`, arrayPage(summaryAnswer), {
+      wire.list("listOpenPullsByHead", path`/repos/${base}/pulls`, summariesPage, {
         key: pullKey,
         query: { state: "open", head },
       }),
 
     listOpenPulls: () =>
-      wire.list("listOpenPulls", path`/repos/${base}/pulls`, arrayPage(summaryAnswer), {
+      wire.list("listOpenPulls", path`/repos/${base}/pulls`, summariesPage, {
         key: pullKey,
         query: { state: "open", sort: "created", direction: "asc" },
       }),
 
     listPullsForCommit: (commitSha) =>
-      wire.list("listPullsForCommit", path`/repos/${base}/commits/${commitSha}/pulls`, arrayPage(summaryAnswer), {
+      wire.list("listPullsForCommit", path`/repos/${base}/commits/${commitSha}/pulls`, summariesPage, {
         key: pullKey,
       }),
 

@@ -75,14 +75,14 @@ const runnerAnswer = z
     version: runner.version,
   }));
 
+// Schemas are made once: zod compiles each at its first use, which costs more than the call.
+const runnersPage = countedPage("runners", runnerAnswer);
 const jitAnswer = z.object({ runner: runnerAnswer, encoded_jit_config: z.string().min(1) });
 
 /** `base` is `{owner}/{name}`. */
 export function runnersApi(wire: Wire, base: Slashed, scope: RunnerScope): RunnersApi {
   const root =
     scope.kind === "repository" ? path`/repos/${base}/actions/runners` : path`/orgs/${scope.org}/actions/runners`;
-  const runnersPage = countedPage("runners", runnerAnswer);
-
   return {
     async createJitRunner({ name, labels, groupId }) {
       const group = groupId ?? (scope.kind === "organization" ? scope.groupId : DEFAULT_GROUP);
