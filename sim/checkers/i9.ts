@@ -23,7 +23,11 @@ function createProblem(world: WorldView, request: NetRequest): string | null {
   const { env } = JSON.parse(request.body) as { env: Record<string, string> };
   const id = env["GPU_GATE_REPOSITORY_ID"] ?? "";
   const attempt = env["GPU_GATE_ATTEMPT"] ?? "";
-  const reserved = world.account.sql.exec<{ state: string }>("SELECT state FROM money WHERE attempt_id = ?", attempt)[0];
+  const reserved = world.account.sql.exec<{ state: string }>(
+    "SELECT state FROM money WHERE repository_id = ? AND attempt_id = ?",
+    id,
+    attempt,
+  )[0];
   if (reserved?.state !== "reserved") return `${attempt} buys with its money ${reserved?.state ?? "not reserved"}`;
   const repository = world.github.repositories.find((one) => one.id === id);
   const caps = /per_run: ([\d.]+), per_day: ([\d.]+)/.exec(repository?.config ?? "");
