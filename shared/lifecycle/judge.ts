@@ -22,7 +22,7 @@ export function countPullLooks(request: GateRequest, pull: Seen<PullFacts | "gon
 
 /** The verdict of a pull request that is no longer what was admitted; null while it is, or while nobody knows. */
 export function obsolete(request: GateRequest, pull: Seen<PullFacts | "gone"> | undefined): Verdict | null {
-  if (pull === undefined || !pull.known) return null;
+  if (pull === undefined || !pull.known || followsPull(request) === undefined) return null;
   if (pull.value === "gone") {
     if (request.pullMissing < PULL_GONE_LOOKS) return null;
     return verdict("closed", "closed", "GitHub no longer has this pull request.");

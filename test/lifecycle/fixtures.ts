@@ -21,6 +21,7 @@ import type {
   Terms,
 } from "../../shared/lifecycle/model.ts";
 import { newRequest } from "../../shared/lifecycle/route.ts";
+import { unreachable } from "../../shared/result.ts";
 import type { Step, Surroundings } from "../../shared/lifecycle/step.ts";
 import type { Done, ExecuteFacts, JobFacts, PodFacts, PullFacts, Seen } from "../../shared/lifecycle/tasks.ts";
 import { newTeardown } from "../../shared/lifecycle/teardown.ts";
@@ -447,7 +448,13 @@ export function where(state: RequestState): string {
         : `provisioning/${state.step}`;
     case "cleaning":
       return state.step === "judge" ? "cleaning/judge" : `cleaning/${state.teardown.step}`;
-    default:
+    case "received":
+    case "authorizing":
+    case "queued":
+    case "executing":
+    case "concluded":
       return state.kind;
+    default:
+      return unreachable(state, "state");
   }
 }
