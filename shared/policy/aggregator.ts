@@ -38,6 +38,8 @@ export interface AggregatorRules {
 }
 
 export interface ObservedCheck {
+  /** GitHub's id as text: of two checks that began in the same second the later one has the larger id. */
+  readonly id?: string;
   readonly name: string;
   readonly status: string;
   readonly conclusion: string | null;
@@ -60,6 +62,8 @@ export interface AggregatorInput {
   readonly startedAt: Millis;
   readonly now: Millis;
   readonly checks: readonly ObservedCheck[];
+  /** As configured; the two constants above when left out. */
+  readonly limits?: { readonly graceMs: Millis; readonly timeoutMs: Millis };
 }
 
 export type FailureWhy =
@@ -87,11 +91,21 @@ export interface AggregatorRow {
   readonly why: string;
 }
 
-/** A check under a required name that another App made than the one the rules name. It never counts. */
+/** A check under a required name that another App made. */
 export interface LookAlike {
   readonly name: string;
   readonly appId: string | null;
   readonly conclusion: string | null;
+  /** It never counts: the rules name another App. False: the rules name none, so every App's newest must be acceptable. */
+  readonly ignored: boolean;
+}
+
+/** A lane that is on and whose probe ended red: the machine is not there, and that is the news. */
+export interface FailedProbe {
+  /** The lane's check. */
+  readonly name: string;
+  readonly probe: string;
+  readonly conclusion: string;
 }
 
 export type AggregatorDecision =
@@ -104,25 +118,31 @@ export type AggregatorDecision =
       /** The missing ones whose turn is still to come. */
       readonly delayed: readonly string[];
       readonly draft: boolean;
+      /** When the same checks would be judged otherwise; null: only a change of theirs can do that. */
+      readonly until: Millis | null;
     };
 
 export type Aggregate = AggregatorDecision & {
   readonly rows: readonly AggregatorRow[];
   readonly lookAlikes: readonly LookAlike[];
+  readonly failedProbes: readonly FailedProbe[];
 };
 
 /** Judges all required names at once. Wait means: call again when a check changes, at the latest when the limit ends. */
 export function aggregate(input: AggregatorInput): Aggregate {
   const { rules, now } = input;
+  const graceMs = input.limits?.graceMs ?? REGISTRATION_GRACE_MS;
+  const limitAt = input.startedAt + (input.limits?.timeoutMs ?? AGGREGATION_LIMIT_MS);
   const required = [...new Set(rules.required)];
   const { newest, lookAlikes } = newestByName(input);
   const running = required.filter((name) => isActive(newest.get(name)));
   const missing = required.filter((name) => !newest.has(name));
-  const delayed = missing.filter((name) => isStillToCome(name, rules, newest, now));
+  const turns = new Map(missing.map((name) => [name, stillToComeUntil(name, rules, newest, graceMs)]));
+  const delayed = missing.filter((name) => now <= (turns.get(name) ?? 0));
 
-  const inGrace = missing.length > 0 && now <= input.startedAt + REGISTRATION_GRACE_MS;
+  const inGrace = missing.length > 0 && now <= input.startedAt + graceMs;
   const open = running.length > 0 || delayed.length > 0 || inGrace;
-  const outOfTime = now >= input.startedAt + AGGREGATION_LIMIT_MS;
+  const outOfTime = now >= limitAt;
   // A draft waits for ever: green would let it be merged, red would say something about it that nobody checked.
   const waiting = input.draft || (open && !outOfTime);
 
@@ -130,10 +150,23 @@ export function aggregate(input: AggregatorInput): Aggregate {
   const rows = judged.map(({ row }) =>
     waiting && isUndecided(row.name, running, delayed, inGrace, missing) ? { ...row, accepted: null } : row,
   );
-  if (waiting) return { decision: "wait", running, missing, delayed, draft: input.draft, rows, lookAlikes };
+  const told = { rows, lookAlikes, failedProbes: required.flatMap((name) => failedProbe(name, newest, input)) };
+  if (waiting) {
+    const ends = [...turns.values(), ...(inGrace ? [input.startedAt + graceMs] : [])].map((at) => at + 1);
+    const next = Math.min(limitAt, ...ends.filter((at) => at > now));
+    return {
+      decision: "wait",
+      running,
+      missing,
+      delayed,
+      draft: input.draft,
+      until: input.draft ? null : next,
+      ...told,
+    };
+  }
   const failed = judged.flatMap(({ row, failure }) => (failure === null ? [] : [{ name: row.name, why: failure }]));
-  if (failed.length > 0) return { decision: "fail", failed, rows, lookAlikes };
-  return { decision: "pass", rows, lookAlikes };
+  if (failed.length > 0) return { decision: "fail", failed, ...told };
+  return { decision: "pass", ...told };
 }
 
 /** The table for the check's text. Names and states come from outside, so what Markdown would act on is defused. */
@@ -145,9 +178,11 @@ export function aggregatorTable(result: Pick<Aggregate, "rows" | "lookAlikes">):
   }
   for (const other of result.lookAlikes) {
     const conclusion = other.conclusion ?? "running";
-    lines.push(
-      `| ${cell(other.name)} | ${cell(conclusion)} | ignored | made by another App (${cell(other.appId ?? "unknown")}) |`,
-    );
+    const app = cell(other.appId ?? "unknown");
+    const [accepted, why] = other.ignored
+      ? ["ignored", `made by another App (${app})`]
+      : ["counts too", `App ${app} also made a check of this name; give it an \`app_id\` to name the right one`];
+    lines.push(`| ${cell(other.name)} | ${cell(conclusion)} | ${accepted} | ${why} |`);
   }
   return lines.join("\n");
 }
@@ -205,8 +240,9 @@ function judgeLane(
     return null;
   }
   // The probe's own failure is the news; that the job behind it is skipped or absent only follows from it.
-  const probe = (input.rules.waitsFor[name] ?? []).find((dependency) => hasFailed(newest.get(dependency)));
-  const because = probe === undefined ? "" : `; its probe \`${probe}\` ended ${newest.get(probe)?.conclusion ?? "red"}`;
+  const because = failedProbe(name, newest, input)
+    .map(({ probe, conclusion }) => `; its probe \`${probe}\` ended ${conclusion}`)
+    .join("");
   if (check === undefined) {
     return no(name, "lane", state, "lane-enabled-absent", `lane is on but its job never reported${because}`);
   }
@@ -220,23 +256,68 @@ function judgeLane(
   return yes(name, "lane", state, "success on the lane's own machine");
 }
 
+/** The failed ones among what an enabled lane's check waits for. */
+function failedProbe(
+  name: string,
+  newest: ReadonlyMap<string, ObservedCheck>,
+  { rules, switches }: AggregatorInput,
+): readonly FailedProbe[] {
+  const switchName = Object.hasOwn(rules.lanes, name) ? rules.lanes[name] : undefined;
+  if (switchName === undefined || switches[switchName] !== "true") return [];
+  return dependenciesOf(name, rules).flatMap((probe) => {
+    const check = newest.get(probe);
+    return hasFailed(check) ? [{ name, probe, conclusion: check?.conclusion ?? "red" }] : [];
+  });
+}
+
+function dependenciesOf(name: string, rules: AggregatorRules): readonly string[] {
+  return Object.hasOwn(rules.waitsFor, name) ? (rules.waitsFor[name] ?? []) : [];
+}
+
+/**
+ * The check that speaks for each name: the newest one. Where the rules name no App and several made checks of a name, the
+ * least acceptable of their newest ones speaks, so that no App can paint over what another has found.
+ */
 function newestByName(input: AggregatorInput): {
   newest: ReadonlyMap<string, ObservedCheck>;
   lookAlikes: readonly LookAlike[];
 } {
-  const newest = new Map<string, ObservedCheck>();
+  const byName = new Map<string, Map<string | null, ObservedCheck>>();
   const lookAlikes: LookAlike[] = [];
   for (const check of input.checks) {
     const producer = Object.hasOwn(input.rules.producers, check.name) ? input.rules.producers[check.name] : undefined;
     if (producer !== undefined && check.appId !== producer) {
-      lookAlikes.push({ name: check.name, appId: check.appId, conclusion: check.conclusion });
+      lookAlikes.push({ name: check.name, appId: check.appId, conclusion: check.conclusion, ignored: true });
       continue;
     }
     if (timeOf(check) < input.bornAt - EARLIER_LIFE_MS) continue;
-    const other = newest.get(check.name);
-    if (other === undefined || timeOf(check) > timeOf(other)) newest.set(check.name, check);
+    const byApp = byName.get(check.name) ?? new Map<string | null, ObservedCheck>();
+    const other = byApp.get(check.appId);
+    if (other === undefined || isNewer(check, other)) byApp.set(check.appId, check);
+    byName.set(check.name, byApp);
+  }
+  const newest = new Map<string, ObservedCheck>();
+  for (const [name, byApp] of byName) {
+    const [speaker, ...others] = [...byApp.values()].toSorted((a, b) => doubt(b) - doubt(a));
+    if (speaker !== undefined) newest.set(name, speaker);
+    if (!input.rules.required.includes(name)) continue;
+    for (const { appId, conclusion } of others) lookAlikes.push({ name, appId, conclusion, ignored: false });
   }
   return { newest, lookAlikes };
+}
+
+/** How far from acceptable a check is: what runs may still become anything. */
+function doubt(check: ObservedCheck): number {
+  if (isActive(check)) return 3;
+  if (!ACCEPTED.has(check.conclusion ?? "")) return 2;
+  return check.conclusion === "success" ? 0 : 1;
+}
+
+function isNewer(check: ObservedCheck, other: ObservedCheck): boolean {
+  if (timeOf(check) !== timeOf(other)) return timeOf(check) > timeOf(other);
+  if (check.id === undefined || other.id === undefined) return false;
+  // Decimal texts beyond 2^53: longer is larger, else digit by digit.
+  return check.id.length === other.id.length ? check.id > other.id : check.id.length > other.id.length;
 }
 
 function timeOf(check: ObservedCheck): Millis {
@@ -251,19 +332,22 @@ function hasFailed(check: ObservedCheck | undefined): boolean {
   return check !== undefined && check.status === "completed" && !ACCEPTED.has(check.conclusion ?? "");
 }
 
-/** A missing check is still to come while one that it waits for is active or ended a moment ago. */
-function isStillToCome(
+/**
+ * Until when a missing check is still to come: for ever while one that it waits for is active, a moment after one has ended.
+ * 0: it is not.
+ */
+function stillToComeUntil(
   name: string,
   rules: AggregatorRules,
   newest: ReadonlyMap<string, ObservedCheck>,
-  now: Millis,
-): boolean {
-  const before = Object.hasOwn(rules.waitsFor, name) ? (rules.waitsFor[name] ?? []) : [];
-  return before.some((dependency) => {
+  graceMs: Millis,
+): Millis {
+  const ends = dependenciesOf(name, rules).map((dependency) => {
     const check = newest.get(dependency);
-    if (check === undefined) return false;
-    return isActive(check) || now - (check.completedAt ?? 0) <= REGISTRATION_GRACE_MS;
+    if (check === undefined) return 0;
+    return isActive(check) ? Number.POSITIVE_INFINITY : (check.completedAt ?? 0) + graceMs;
   });
+  return Math.max(0, ...ends);
 }
 
 function isUndecided(

@@ -40,7 +40,7 @@ export interface ProbeInput {
   readonly requiredLabels: readonly string[] | string;
   /** Null only when nobody asked, which is right for a lane that needs no answer. */
   readonly listing: RunnerListing | null;
-  /** Ids of runners that do not count: rented machines that have not proven their GPU yet. */
+  /** Ids of runners that do not count: rented machines, as the gate knows them. */
   readonly unprovenRunnerIds?: ReadonlySet<string>;
 }
 
@@ -64,6 +64,12 @@ export interface ProbeVerdict {
   readonly reason: ProbeReason;
   readonly seen: RunnersSeen;
 }
+
+/**
+ * The label that the gate makes for one rented machine. Such a runner has one job of its own and may not have proven its
+ * GPU yet: it is no capacity of any lane, also where nobody can ask the gate for its runners' ids.
+ */
+const RENTED_LABEL = /^gpu-gate-[0-9a-f]{24}$/;
 
 const NEAREST_SHOWN = 3;
 const MATCHES_SHOWN = 10;
@@ -146,6 +152,7 @@ export function judgeRunners(
   let online = false;
   for (const runner of read.runners) {
     if (runner.id !== null && unproven.has(runner.id)) continue;
+    if (runner.labels.some((label) => RENTED_LABEL.test(label))) continue;
     const { name, status } = runner;
     const missing = wanted.filter((label) => !runner.labels.includes(label));
     if (missing.length > 0) {

@@ -115,8 +115,68 @@ describe("which run of a name counts", () => {
     const rules = { ...RULES, producers: { "Coverage Gate": "15368" } };
     const result = judge([...without("Coverage Gate"), check("Coverage Gate", "failure"), forged], { rules });
     expect(result).toMatchObject({ decision: "fail", failed: [{ name: "Coverage Gate", why: "not-success" }] });
-    expect(result.lookAlikes).toEqual([{ name: "Coverage Gate", appId: "666", conclusion: "success" }]);
+    expect(result.lookAlikes).toEqual([{ name: "Coverage Gate", appId: "666", conclusion: "success", ignored: true }]);
     expect(aggregatorTable(result)).toContain("made by another App (666)");
+  });
+});
+
+describe("a name that several Apps report and whose App nobody named", () => {
+  const docs = (appId: string, conclusion: string | null, minute: number) =>
+    check("Docs", conclusion, { appId, startedAt: T0 + minute * MINUTE });
+
+  it.each([
+    ["a newer success paints over no failure", "failure", "success", "fail"],
+    ["an older failure of the other App counts as well", "success", "failure", "fail"],
+    ["one that still runs is waited for", null, "success", "wait"],
+    ["all of them acceptable is acceptable", "success", "skipped", "pass"],
+  ] as const)("%s", (_, older, newer, decision) => {
+    const result = judge([...without("Docs"), docs("15368", older, 3), docs("666", newer, 9)]);
+    expect(result.decision).toBe(decision);
+    expect(result.lookAlikes).toMatchObject([{ name: "Docs", ignored: false }]);
+    expect(aggregatorTable(result)).toContain("counts too");
+  });
+
+  it("one App's own newer attempt replaces its older one as ever", () => {
+    const result = judge([...without("Docs"), docs("15368", "failure", 3), docs("15368", "success", 9)]);
+    expect(result).toMatchObject({ decision: "pass", lookAlikes: [] });
+  });
+});
+
+it("of two attempts that began in the same second the one with the larger id counts, digits beyond 2^53 included", () => {
+  const attempt = (id: string, conclusion: string) => check("Docs", conclusion, { id });
+  const smaller = attempt("9007199254740993", "success");
+  const larger = attempt("9007199254740994", "failure");
+  for (const pair of [
+    [smaller, larger],
+    [larger, smaller],
+    [attempt("99", "success"), attempt("100", "failure")],
+  ])
+    expect(judge([...without("Docs"), ...pair]).decision).toBe("fail");
+});
+
+describe("when it has to be looked at again", () => {
+  const until = (result: ReturnType<typeof judge>) => (result.decision === "wait" ? result.until : "decided");
+
+  it("at the end of the grace for what is absent", () => {
+    expect(until(judge(without("Docs"), { now: T0 }))).toBe(T0 + 2 * MINUTE + 1);
+  });
+
+  it("a moment after the check that a lane's job waits for", () => {
+    const probe = check("Probe GPU", "success", { completedAt: T0 + 59 * MINUTE });
+    expect(until(judge([...without("Coverage GPU"), probe], LANE_ON))).toBe(T0 + 61 * MINUTE + 1);
+  });
+
+  it("at the limit for what runs, never by itself for a draft", () => {
+    const running = [...without("Docs"), check("Docs", null)];
+    expect(until(judge(running))).toBe(T0 + AGGREGATION_LIMIT_MS);
+    expect(until(judge(running, { draft: true }))).toBeNull();
+  });
+
+  it("by the configured grace and limit where there are some", () => {
+    const limits = { graceMs: 5_000, timeoutMs: 60_000 };
+    expect(until(judge(without("Docs"), { now: T0, limits }))).toBe(T0 + 5_001);
+    const running = [...without("Docs"), check("Docs", null)];
+    expect(judge(running, { now: T0 + 60_000, limits }).decision).toBe("fail");
   });
 });
 
@@ -160,6 +220,8 @@ describe("the table", () => {
     const row = result.rows.find(({ name }) => name === "Coverage GPU");
     expect(row).toMatchObject({ kind: "lane", state: "skipped", accepted: false });
     expect(row?.why).toContain("its probe `Probe GPU` ended failure");
+    expect(result.failedProbes).toEqual([{ name: "Coverage GPU", probe: "Probe GPU", conclusion: "failure" }]);
+    expect(judge([...without("Coverage GPU"), probe]).failedProbes).toEqual([]);
   });
 
   it("calls a lane that is off NOT RUN, never passed or skipped", () => {

@@ -92,6 +92,13 @@ describe("the match", () => {
     expect(on(listing, { unprovenRunnerIds: new Set(["7"]) }).reason).toBe("no-complete-match");
     expect(on(listing, { unprovenRunnerIds: new Set(["8"]) }).available).toBe(true);
   });
+
+  it("N67: a rented machine is told by the gate's own label where nobody knows its id", () => {
+    const rented = runner([...LABELS, "gpu-gate-5f1c0d9e8b7a695847362514"]);
+    expect(on(pages(rented)).reason).toBe("no-complete-match");
+    expect(on(pages(rented, runner(LABELS, "online", 2))).available).toBe(true);
+    expect(on(pages(runner([...LABELS, "gpu-gate-desk"]))).available).toBe(true);
+  });
 });
 
 describe("an answer that cannot be read", () => {

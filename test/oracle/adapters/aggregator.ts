@@ -35,13 +35,13 @@ export const adapter: CorpusAdapter = {
         releaseHeadPrefix: "release-please--",
         producers: {},
       },
-      switches: testCase["switches"] as Record<string, string>,
-      headRef: String(testCase["headRef"]),
+      switches: (testCase["switches"] ?? {}) as Record<string, string>,
+      headRef: typeof testCase["headRef"] === "string" ? testCase["headRef"] : "",
       draft: testCase["draft"] === true,
       bornAt: instant(testCase, "runCreatedAt"),
       startedAt: instant(testCase, "startedAt"),
       now: instant(testCase, "now"),
-      checks: (testCase["checkRuns"] as Record<string, unknown>[]).map(observed),
+      checks: ((testCase["checkRuns"] ?? []) as Record<string, unknown>[]).map(observed),
     });
     const expected = testCase["expected"] as Record<string, unknown>;
     if (result.decision === "wait") {

@@ -13,12 +13,13 @@ export const adapter: CorpusAdapter = {
   corpus: "runner-probe",
   run: (testCase) => {
     const switchValue = typeof testCase["laneSwitch"] === "string" ? testCase["laneSwitch"] : null;
-    const requiredLabels = testCase["requiredLabels"] as string | string[];
+    // Not given at all is as empty as an empty text.
+    const requiredLabels = (testCase["requiredLabels"] ?? "") as string | string[];
     const asked = admitProbe({ switchValue, requiredLabels }).ask;
     const verdict = decideProbe({
       switchValue,
       requiredLabels,
-      listing: asked ? listing(testCase["apiResult"] as ApiResult) : null,
+      listing: asked ? listing((testCase["apiResult"] ?? {}) as ApiResult) : null,
     });
     const actual = {
       available: verdict.available,
