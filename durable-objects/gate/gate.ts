@@ -11,6 +11,7 @@ import { auditBodySchema, genesis, sealEntry } from "../../shared/audit/chain.ts
 import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
 import type { GateRequest, Proof } from "../../shared/lifecycle/model.ts";
+import { proofDeclined } from "../../shared/lifecycle/judge.ts";
 import { newRequest, route, type NewRequest } from "../../shared/lifecycle/route.ts";
 import type { Delivery } from "../../shared/lifecycle/signal.ts";
 import { audit, type AuditNote, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
@@ -185,7 +186,11 @@ export class Gate {
             }
           : { kind: "exit", attemptId, code: word.code, reason: word.reason ?? null, gpuUuid: word.gpuUuid ?? null };
       const step = this.#apply(known.requestId, event);
-      return step !== null && step.ignored === null;
+      if (step === null || step.ignored !== null) return false;
+      // A proof that is not good enough is kept, and answered like none: the runner must not start on that machine.
+      const state = step.request.state;
+      const attempt = state.kind === "provisioning" ? state.attempt : null;
+      return word.kind !== "proof" || attempt === null || proofDeclined(attempt) === null;
     });
     this.store.count(`pod-calls.${word.kind}.${taken ? "taken" : "refused"}`);
     this.#arm();
@@ -241,7 +246,8 @@ export class Gate {
 
   /** A maintainer's word to keep a pod for debugging, or to end that; whoever calls knows that it is a maintainer's. */
   async retain(word: RetainWord): Promise<RetainAnswer> {
-    if (this.#readOnly) return { kind: "refused", detail: "The stored state is newer than this code: nothing is decided." };
+    if (this.#readOnly)
+      return { kind: "refused", detail: "The stored state is newer than this code: nothing is decided." };
     const answer = await retainPod(word, this.#ports, this.store);
     this.#arm();
     return answer;

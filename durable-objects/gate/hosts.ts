@@ -31,7 +31,10 @@ export function failuresOf(sql: Sql, gpuUuid: string, since: Millis): number {
   return row?.n ?? 0;
 }
 
-export function badDataCenters(sql: Sql, since: Millis): readonly { readonly dataCenterId: string; readonly at: Millis }[] {
+export function badDataCenters(
+  sql: Sql,
+  since: Millis,
+): readonly { readonly dataCenterId: string; readonly at: Millis }[] {
   return sql
     .exec<{ data_center: string; at: number }>(
       `SELECT data_center, at FROM bad_hosts WHERE data_center IS NOT NULL AND at > ? ORDER BY at DESC LIMIT 1000`,

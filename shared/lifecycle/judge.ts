@@ -5,6 +5,7 @@
 import type { CodesOf } from "../audit/reasons.ts";
 import type { Millis } from "../ports.ts";
 import { unreachable } from "../result.ts";
+import { DECLINED_FROM } from "../runpod/bad-hosts.ts";
 import { checkAssignedGpu, deadWhy, type DeadWhy } from "../runpod/pod-health.ts";
 import type { Admission, Attempt, GateRequest, Proof, Terms } from "./model.ts";
 import type { JobFacts, PodFacts, PullFacts, Seen } from "./tasks.ts";
@@ -55,7 +56,10 @@ export function judgeAssignment(pod: PodFacts, attempt: Attempt, ceilingPrice: n
       cloud: pod.cloud,
       costPerHour: pod.pricePerHour,
     },
-    { acceptedIds: attempt.candidate?.acceptedIds ?? [], ceilingUsdPerHour: attempt.candidate?.maxPrice ?? ceilingPrice },
+    {
+      acceptedIds: attempt.candidate?.acceptedIds ?? [],
+      ceilingUsdPerHour: attempt.candidate?.maxPrice ?? ceilingPrice,
+    },
   );
   if (wrong === null) return null;
   switch (wrong.why) {
@@ -84,6 +88,16 @@ export function judgeProof(proof: Proof, attempt: Attempt): string | null {
   const accepted = attempt.candidate?.acceptedIds ?? [];
   if (!accepted.includes(proof.gpuName)) return `The pod's GPU is ${proof.gpuName}, which was not asked for.`;
   return null;
+}
+
+/** Why a proof that was given is not good enough for the runner to start; null when it is, or none was given. */
+export function proofDeclined(attempt: Attempt): { readonly misfit: boolean; readonly why: string } | null {
+  const { proof, knownBad } = attempt;
+  if (proof === null) return null;
+  const misfit = judgeProof(proof, attempt);
+  if (misfit !== null) return { misfit: true, why: misfit };
+  if (knownBad < DECLINED_FROM) return null;
+  return { misfit: false, why: `The GPU ${proof.gpuUuid} failed ${knownBad} times lately.` };
 }
 
 /** Why the pod is dead, by what was seen of it before and now; null while nothing says so. */

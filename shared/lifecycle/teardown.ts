@@ -31,6 +31,8 @@ export type TeardownMove =
 
 /** Tries at GitHub-side steps behind the proof before the rest is left to the reconciler: nothing there costs money. */
 const TAIL_TRIES = 8;
+/** Further tries at a registration that GitHub keeps because a job runs on it. */
+const BUSY_TRIES = 1;
 /** Tries at deregistering before the deletion of a rejected pod goes on without it. */
 const DEREGISTER_FIRST_TRIES = 1;
 
@@ -164,6 +166,10 @@ export function advanceTeardown(teardown: Teardown, done: Done, scope: TeardownS
     case "deregister": {
       if (done.task !== "deregister") return again(teardown, scope, now, now);
       if (done.outcome.kind === "gone") return enter("settle", { ...teardown, tries: 0 }, scope, now);
+      // A runner busy on a machine that is gone stays so until GitHub misses it, minutes later; it can take no other job.
+      if (done.outcome.kind === "busy" && teardown.tries >= BUSY_TRIES) {
+        return enter("settle", { ...teardown, tries: 0 }, scope, now);
+      }
       return tail(teardown, scope, now, "settle");
     }
     case "settle": {

@@ -9,6 +9,8 @@ import { parseJson, plainText } from "./provider-text.ts";
 
 /** How a start script begins the line that says why it ends. */
 const REFUSED = /^\[gpu-gate\] REFUSED \(/;
+/** The script's other lines only count what the gate knows. */
+const OURS = /^\[gpu-gate\] /;
 const MAX_SAID = 200;
 
 export interface PodLogLine {
@@ -52,8 +54,8 @@ export function readLogStream(text: string, secrets: readonly string[]): PodLogs
 }
 
 /**
- * The one line that says most about a pod's end: the start script's own refusal, else what `tells` picks, else the
- * container's last line, else RunPod's. Only letters, digits and plain punctuation are left of it: it ends up in a check.
+ * The one line that says most about a pod's end: the start script's own refusal, else what `tells` picks, else the last
+ * line the container wrote, the runner's before ours, else RunPod's. Only letters, digits and plain punctuation are left of it: it ends up in a check.
  */
 export function lastWords(logs: PodLogs, tells: (line: string) => boolean): string | null {
   const container = logs.lines.filter((entry) => entry.source === "container").map((entry) => entry.line);
@@ -61,6 +63,7 @@ export function lastWords(logs: PodLogs, tells: (line: string) => boolean): stri
   const line =
     container.findLast((text) => REFUSED.test(text)) ??
     container.findLast(tells) ??
+    container.findLast((text) => text.trim() !== "" && !OURS.test(text)) ??
     container.findLast((text) => text.trim() !== "") ??
     others.findLast((text) => text.trim() !== "");
   if (line === undefined) return null;

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { verify } from "@octokit/webhooks-methods";
 import { Account } from "../../durable-objects/account/account.ts";
 import { Gate } from "../../durable-objects/gate/gate.ts";
-import type { AccountAnswer, GatePorts } from "../../durable-objects/gate/ports.ts";
+import type { AccountAnswer, GatePorts, Sql } from "../../durable-objects/gate/ports.ts";
 import { newWebhookSecret, startLocalGitHub, type LocalGitHub } from "../../local/github/index.ts";
 import { buildImage } from "../../local/runpod/image.ts";
 import { startLocalRunPod } from "../../local/runpod/server.ts";
@@ -28,27 +28,41 @@ export interface GateWorld {
   readonly runpod: LocalRunPod;
   readonly gate: Gate;
   readonly account: Account;
+  /** The gate's database. */
+  readonly sql: Sql;
   /** Every log entry of the gate, in order. */
   readonly log: Readonly<Record<string, unknown>>[];
+  /** What must not be found anywhere: the App's key, the webhook secret, the RunPod key. */
+  readonly secrets: { readonly appKey: string; readonly webhook: string; readonly runpod: string };
   close(): Promise<void>;
 }
 
 export const REPOSITORY_ID = "101";
 
-export async function startGateWorld(): Promise<GateWorld> {
+export interface GateWorldOptions {
+  /** Stands between the product and everything outside: sees what is sent, may answer instead. */
+  readonly fetch?: (next: FetchLike) => FetchLike;
+  /** Every answer of GitHub, RunPod and the registry takes this long. */
+  readonly latencyMs?: number;
+}
+
+export async function startGateWorld(options: GateWorldOptions = {}): Promise<GateWorld> {
   const dir = mkdtempSync(join(tmpdir(), "gpu-gate-world-"));
   const webhookSecret = newWebhookSecret();
-  const github = await startLocalGitHub({ webhookSecret });
+  const latency = options.latencyMs === undefined ? {} : { latencyMs: options.latencyMs };
+  const github = await startLocalGitHub({ webhookSecret, ...latency });
   const imageDir = join(dir, "image");
   buildImage({ imageDir, runScript: join(import.meta.dirname, "..", "..", "local", "runner", "run.sh") });
-  const apiKey = "local-key";
+  const apiKey = `rpa_${webhookSecret.slice(0, 40)}`;
   const runpod = await startLocalRunPod({
     apiKey,
     stateDir: join(dir, "pods"),
     imageDir,
+    ...latency,
     quotas: { minute: 6_000, hour: 100_000, day: 1_000_000 },
   });
-  const plainFetch: FetchLike = (input, init) => fetch(input, init);
+  const straight: FetchLike = (input, init) => fetch(input, init);
+  const plainFetch = options.fetch?.(straight) ?? straight;
   const made = createGitHubApp(
     { appId: github.appId, privateKey: github.privateKeyPem, apiUrl: github.url },
     { fetch: plainFetch, clock: systemClock },
@@ -71,8 +85,9 @@ export async function startGateWorld(): Promise<GateWorld> {
     void serve(request, webhookSecret, holder.gate).then((status) => response.writeHead(status).end());
   });
   const url = await listen(server);
+  const sql = nodeSql();
   const ports: GatePorts = {
-    sql: nodeSql(),
+    sql,
     alarm: {
       set(at) {
         if (timer !== null) clearTimeout(timer);
@@ -114,7 +129,9 @@ export async function startGateWorld(): Promise<GateWorld> {
     runpod,
     gate,
     account,
+    sql,
     log,
+    secrets: { appKey: github.privateKeyPem, webhook: webhookSecret, runpod: apiKey },
     async close() {
       closed = true;
       if (timer !== null) clearTimeout(timer);

@@ -268,7 +268,11 @@ function listened(
 ): { readonly request: GateRequest; readonly state: Provisioning; readonly audit: Step["audit"] } {
   if (done.task === "deregister" && done.outcome.kind === "busy") {
     // The pod goes, and its run is cancelled behind the proof: the job ends with its machine.
-    return { request, state, audit: [audit("runner.busy", null, { attempt: attempt.id, pod: attempt.pod?.id ?? null })] };
+    return {
+      request,
+      state,
+      audit: [audit("runner.busy", null, { attempt: attempt.id, pod: attempt.pod?.id ?? null })],
+    };
   }
   const said = done.task === "read-record" ? (done.outcome.said ?? null) : null;
   if (said === null || state.rejection === null) return { request, state, audit: [] };
@@ -316,7 +320,11 @@ export function reject(
     { freshClock: true, advance: true, pauseMs: 0 },
     around,
     verdict("infrastructure", how.as ?? REJECTED_AS[reason], detail),
-    { ...extras, audit: [...(extras.audit ?? []), note], badHosts: how.badHost === true ? badHost(attempt, reason) : [] },
+    {
+      ...extras,
+      audit: [...(extras.audit ?? []), note],
+      badHosts: how.badHost === true ? badHost(attempt, reason) : [],
+    },
   );
 }
 

@@ -6,10 +6,17 @@
  */
 import { unreachable } from "../../result.ts";
 import type { Millis } from "../../ports.ts";
-import { followsPull, judgeAssignment, judgeProof, obsolete, podDead, rememberPod, strangerHasIt } from "../judge.ts";
+import {
+  followsPull,
+  judgeAssignment,
+  proofDeclined,
+  obsolete,
+  podDead,
+  rememberPod,
+  strangerHasIt,
+} from "../judge.ts";
 import { judgeExit, runnerRefused, RUNNER_REFUSED } from "../last-words.ts";
 import type { Attempt, GateRequest } from "../model.ts";
-import { DECLINED_FROM } from "../../runpod/bad-hosts.ts";
 import { audit, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { CreateOutcome, Done, JobFacts, Observation, PodFacts, Task, Want } from "../tasks.ts";
 import { verdict } from "../verdict.ts";
@@ -238,8 +245,13 @@ export function starting(
   const gone = obsolete(request, seen.pull);
   if (gone !== null) return endWith(request, state, attempt, gone, around);
   const proof = attempt.proof;
-  const misfit = proof === null ? null : judgeProof(proof, attempt);
-  if (misfit !== null) return turnDown("attempt-wrong-gpu", misfit, { badHost: true });
+  const declined = proofDeclined(attempt);
+  if (declined !== null) {
+    // A known one is not remembered once more: a machine must be able to come back when its failures are old.
+    return declined.misfit
+      ? turnDown("attempt-wrong-gpu", declined.why, { badHost: true })
+      : turnDown("attempt-proof-refused", declined.why);
+  }
   const job = jobOf(seen);
   // Our job runs, or ran, on our runner: that is more than online, and what it says must be heard before the pod is judged.
   if (proof !== null && job !== null && job.runnerId !== null && job.runnerId === attempt.runner?.id) {
@@ -250,10 +262,6 @@ export function starting(
     const taken: Attempt = { ...attempt, onlineAt: now };
     const detail = `A job of run ${attempt.stranger} was given to this attempt's runner.`;
     return reject(request, state, taken, "attempt-strangers-job", detail, around);
-  }
-  if (attempt.knownBad >= DECLINED_FROM) {
-    // Not remembered once more: a machine must be able to come back when its failures are old.
-    return turnDown("attempt-proof-refused", `The GPU ${proof?.gpuUuid ?? ""} failed ${attempt.knownBad} times lately.`);
   }
   if (attempt.exit !== null && runnerRefused(attempt.exit)) {
     const refused = verdict("infrastructure", "runner-refused", RUNNER_REFUSED);
