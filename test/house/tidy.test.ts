@@ -75,7 +75,6 @@ describe("what is written", () => {
       "durable-objects/gate/gate.ts":
         "the one writer of the database: its loop, its steps and the lock change together",
       "sim/github-model.ts": "GitHub's books under the virtual clock: one state that its questions and acts share",
-      "test/lifecycle/provisioning.test.ts": "a story for every way in which an attempt can end",
       "test/github/client.test.ts": "one table: a row for every question the client asks",
     };
     const lines = (file: string): number => read(file).split("\n").length;
