@@ -8,7 +8,6 @@
 import type { Drift } from "../durable-objects/gate/bills.ts";
 import { utcDay } from "../shared/cost/budget.ts";
 import { formatUsd, type MicroUsd } from "../shared/cost/estimate.ts";
-import type { Millis } from "../shared/ports.ts";
 import type { BooksPorts, CronPorts } from "./ports.ts";
 import { messageOf } from "./wake-gates.ts";
 

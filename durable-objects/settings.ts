@@ -62,6 +62,8 @@ const settingsSchema = z.object({
   PUBLIC_URL: z.union([z.literal(""), url]),
   STATUS_PAGE: z.enum(["on", "off"]),
   DEPLOYMENT_LIMITS: limitsText,
+  // Optional: without it nobody is the operator, and the operator's routes are not there.
+  OPERATOR_TOKEN: z.union([z.literal(""), z.string().min(32, "must have 32 characters or more")]).default(""),
 });
 
 export interface Settings {
@@ -82,6 +84,8 @@ export interface Settings {
   readonly publicUrl: string;
   readonly statusPage: boolean;
   readonly monthlyCapMicros: number;
+  /** Shown by the operator's calls; left out while there is none. */
+  readonly operatorToken?: string;
   readonly reapLimits: ReapLimits;
 }
 
@@ -112,6 +116,7 @@ export function readSettings(env: object): Result<Settings, readonly string[]> {
     imageRegistryUrl: value.IMAGE_REGISTRY_URL,
     publicUrl: value.PUBLIC_URL,
     statusPage: value.STATUS_PAGE === "on",
+    ...(value.OPERATOR_TOKEN === "" ? {} : { operatorToken: value.OPERATOR_TOKEN }),
     monthlyCapMicros: Math.round(value.DEPLOYMENT_LIMITS.per_month * 1_000_000),
     reapLimits: {
       backstopMs: value.DEPLOYMENT_LIMITS.backstop,

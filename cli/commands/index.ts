@@ -17,6 +17,8 @@ import { recoverCommand } from "./recover.ts";
 import { validateCommand } from "./validate.ts";
 import { queueCommand, statusCommand } from "./status.ts";
 import { lanesCommand } from "./lanes.ts";
+import { costsCommand } from "./costs.ts";
+import { pauseCommand, resumeCommand, retainCommand } from "./operator.ts";
 import { auditCommand } from "./audit.ts";
 import { tailCommand } from "./tail.ts";
 
@@ -37,6 +39,10 @@ export const commands: readonly Command[] = [
   validateCommand,
   statusCommand,
   queueCommand,
+  costsCommand,
+  pauseCommand,
+  resumeCommand,
+  retainCommand,
   probeCommand,
   lanesCommand,
   auditCommand,

@@ -1,0 +1,191 @@
+/** `gpu-gate costs`: what the GPUs cost, per pod or summed, from the control plane's ledgers. */
+import { parseArgs } from "node:util";
+import * as z from "zod";
+import { formatUsd } from "../../shared/cost/estimate.ts";
+import { costsAnswerSchema, type ToldCost } from "../../shared/cost/report.ts";
+import { groupCosts, GROUPINGS, totalCosts, type CostGroup, type Grouping } from "../../shared/cost/summary.ts";
+import { safeText } from "../../shared/http.ts";
+import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
+import { addressOf, callControlPlane, operatorToken, TOKEN_VARIABLE } from "../control-plane.ts";
+
+const usage = `
+gpu-gate costs [--from DAY] [--to DAY] [--group gpu|pr|reason] [--format table|csv|json] [--reconcile] [--url URL]
+
+What rented GPUs cost, by the gates' own ledgers: cost per success, cost of rejected machines, seconds paid for nothing.
+The billed amount stands beside our estimate once RunPod's bill was read (each night, or now with --reconcile).
+
+  --from DAY     first day, UTC (2026-11-01); default the first of this month
+  --to DAY       last day, UTC, counted whole; default now. Both may be instants (2026-11-30T12:00:00Z)
+  --group WORD   sum by GPU type, by pull request, or by the reason of the end; table and csv without it list the pods
+  --format WORD  table (default), csv or json
+  --reconcile    have the control plane compare RunPod's bill first; needs the operator's token
+  --url URL      address of the control plane, default GPU_GATE_URL
+
+Where the status page is off, set ${TOKEN_VARIABLE} to the deployment's OPERATOR_TOKEN.
+Exit codes: 0 complete, 1 no answer or an incomplete one, 2 wrong call.
+`;
+
+const FORMATS = ["table", "csv", "json"] as const;
+const billingSchema = z.object({ kind: z.string(), problems: z.array(z.string()) });
+
+export const costsCommand: Command = {
+  name: "costs",
+  summary: "Show what the GPUs cost: per pod, GPU, pull request or reason; as a table, CSV or JSON",
+  usage,
+  run: async (args, io) => {
+    const { values } = parseArgs({
+      args: [...args],
+      options: {
+        from: { type: "string" },
+        to: { type: "string" },
+        group: { type: "string" },
+        format: { type: "string", default: "table" },
+        reconcile: { type: "boolean", default: false },
+        url: { type: "string" },
+      },
+    });
+    const format = oneOf(values.format, FORMATS, "--format");
+    const group = values.group === undefined ? null : oneOf(values.group, GROUPINGS, "--group");
+    const url = addressOf(values.url, io);
+    if (values.reconcile && !(await reconcile(url, io))) return EXIT_NO;
+    const query = new URLSearchParams();
+    if (values.from !== undefined) query.set("from", values.from);
+    if (values.to !== undefined) query.set("to", values.to);
+    const token = io.env[TOKEN_VARIABLE];
+    const call = { address: `${url}/api/costs?${query.toString()}`, ...(token ? { token } : {}) };
+    const answer = await callControlPlane(call, costsAnswerSchema, io);
+    if (!answer.ok) {
+      io.stderr(`gpu-gate costs: ${answer.error}\n`);
+      return EXIT_NO;
+    }
+    const { costs, complete } = answer.value;
+    io.stdout(render(costs, group, format));
+    if (!complete)
+      io.stderr("gpu-gate costs: not every line is here: a gate did not answer, or the time is too long.\n");
+    return complete ? EXIT_OK : EXIT_NO;
+  },
+};
+
+async function reconcile(url: string, io: Io): Promise<boolean> {
+  const call = { address: `${url}/v1/operator/billing`, token: operatorToken(io), body: {} };
+  const answer = await callControlPlane(call, billingSchema, io);
+  if (!answer.ok) io.stderr(`gpu-gate costs: ${answer.error}\n`);
+  else for (const problem of answer.value.problems) io.stderr(`gpu-gate costs: ${safeText(problem)}\n`);
+  return answer.ok;
+}
+
+function render(costs: readonly ToldCost[], by: Grouping | null, format: (typeof FORMATS)[number]): string {
+  if (format === "json") {
+    const value = by === null ? costs : [...groupCosts(costs, by), totalCosts(costs)];
+    return `${JSON.stringify(value, null, 2)}\n`;
+  }
+  const rows = by === null ? podRows(costs) : groupRows(costs, by);
+  return format === "csv" ? csv(rows) : table(by === null ? [...rows, ...totalOfPods(costs)] : rows);
+}
+
+/** The last line is the sum. */
+function groupRows(costs: readonly ToldCost[], by: Grouping): string[][] {
+  const head = [
+    by,
+    "pods",
+    "successes",
+    "cost",
+    "per success",
+    "rejected pods",
+    "rejected cost",
+    "paid s",
+    "wasted s",
+    "billed",
+  ];
+  return [head, ...[...groupCosts(costs, by), totalCosts(costs)].map(groupRow)];
+}
+
+function groupRow(group: CostGroup): string[] {
+  return [
+    group.key,
+    String(group.pods),
+    String(group.successes),
+    `${formatUsd(group.cost)}${group.unpriced > 0 ? ` + ${group.unpriced} unknown` : ""}`,
+    group.costPerSuccess === null ? "-" : formatUsd(group.costPerSuccess),
+    String(group.rejected),
+    formatUsd(group.rejectedCost),
+    seconds(group.paidMs),
+    seconds(group.wastedMs),
+    group.billedPods === 0 ? "-" : `${formatUsd(group.billed)} of ${group.billedPods}`,
+  ];
+}
+
+function podRows(costs: readonly ToldCost[]): string[][] {
+  const head = [
+    "ended",
+    "repository",
+    "pr",
+    "request",
+    "pod",
+    "gpu",
+    "tier",
+    "usd/h",
+    "paid s",
+    "cost",
+    "billed",
+    "verdict",
+    "pod's end",
+  ];
+  const rows = costs.map((cost) => [
+    new Date(cost.deletedAt).toISOString(),
+    cost.repositoryId,
+    cost.prNumber === null ? "-" : String(cost.prNumber),
+    cost.requestId ?? "-",
+    cost.podId,
+    cost.gpu ?? "unknown",
+    cost.tier ?? "unknown",
+    cost.pricePerHour === null ? "unknown" : String(cost.pricePerHour),
+    seconds(cost.paidMs),
+    cost.cost === null ? "unknown" : formatUsd(cost.cost),
+    cost.billed === null ? "-" : formatUsd(cost.billed),
+    cost.verdict?.kind ?? "-",
+    cost.outcome,
+  ]);
+  return [head, ...rows];
+}
+
+function totalOfPods(costs: readonly ToldCost[]): string[][] {
+  const all = totalCosts(costs);
+  const success = all.costPerSuccess === null ? "no success" : `${formatUsd(all.costPerSuccess)} a success`;
+  const words = `${all.pods} pods, ${formatUsd(all.cost)}, ${success}, ${formatUsd(all.rejectedCost)} on rejected machines, ${seconds(all.wastedMs)} s wasted`;
+  return [[], [words]];
+}
+
+function seconds(durationMs: number): string {
+  return (durationMs / 1000).toFixed(1);
+}
+
+/** RFC 4180. A cell that a spreadsheet would take for a formula begins with an apostrophe. */
+function csv(rows: readonly (readonly string[])[]): string {
+  const cell = (text: string) => {
+    const inert = /^[=+@\t\r]|^-[^\d]./.test(text) ? `'${text}` : text;
+    return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
+  };
+  return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+}
+
+function table(rows: readonly (readonly string[])[]): string {
+  const shown = rows.map((row) => row.map((text) => safeText(text)));
+  const columns = shown.filter((row) => row.length > 1);
+  const widths = (columns[0] ?? []).map((_, at) => Math.max(...columns.map((row) => row[at]?.length ?? 0)));
+  return shown
+    .map(
+      (row) =>
+        `${row
+          .map((text, at) => (row.length > 1 ? text.padEnd(widths[at] ?? 0) : text))
+          .join("  ")
+          .trimEnd()}\n`,
+    )
+    .join("");
+}
+
+function oneOf<T extends string>(text: string, words: readonly T[], option: string): T {
+  const found = words.find((word) => word === text);
+  if (found === undefined) throw new UsageError(`${option} must be one of ${words.join(", ")}.`);
+  return found;
+}
