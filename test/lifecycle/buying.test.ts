@@ -3,10 +3,10 @@ import { describe, expect, test } from "vitest";
 
 import type { CreateOutcome, Outcomes } from "../../shared/lifecycle/tasks.ts";
 import { outcomes } from "./events.ts";
-import { CANDIDATES, execute, known, LIMITS, MINUTE, pod, PULL, SECOND, STOP, T0 } from "./fixtures.ts";
-import { Story } from "./story.ts";
+import { CANDIDATES, known, LIMITS, MINUTE, pod, PULL, SECOND, STOP, T0, TERMS } from "./fixtures.ts";
+import type { Story } from "./story.ts";
 
-import { buy, CAPACITY, planned, prove, up } from "./lock-hold.ts";
+import { CAPACITY, planned, prove } from "./lock-hold.ts";
 
 describe("an unclear create (N02)", () => {
   function unclear(change: Partial<Extract<CreateOutcome, { kind: "ambiguous" }>> = {}): Story {

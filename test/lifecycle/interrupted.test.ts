@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 
 import type { Outcomes } from "../../shared/lifecycle/tasks.ts";
 import { outcomes } from "./events.ts";
-import { execute, known, OTHER_HEAD, pod, PULL, SECOND, STOP, T0 } from "./fixtures.ts";
-import { Story } from "./story.ts";
+import { attemptAt, known, OTHER_HEAD, PULL, SECOND, STOP, T0 } from "./fixtures.ts";
+import type { Story } from "./story.ts";
 
 import { buy, CAPACITY, EXITED, planned, up } from "./lock-hold.ts";
 

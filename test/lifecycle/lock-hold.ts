@@ -2,8 +2,8 @@
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { CreateOutcome, Outcomes } from "../../shared/lifecycle/tasks.ts";
 
-import { execute, job, known, PLAN, pod, PROOF, PULL, QUEUED_JOB, requestIn, SECOND, states } from "./fixtures.ts";
-import { lockHold, Story } from "./story.ts";
+import { execute, known, PLAN, pod, PROOF, PULL, QUEUED_JOB, requestIn, SECOND, states } from "./fixtures.ts";
+import { lockHold, type Story } from "./story.ts";
 
 export const CAPACITY: CreateOutcome = { kind: "capacity", elapsedMs: SECOND };
 
