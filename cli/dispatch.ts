@@ -179,11 +179,11 @@ function finish(check: CheckRun, io: Io): boolean {
   return check.conclusion === "success";
 }
 
-/** Text from GitHub on a terminal: lines kept, control characters gone. */
+/** The check's text on a terminal: lines kept, control characters and Markdown's escapes gone. */
 function plain(text: string): string {
   return text
     .split("\n")
-    .map((line) => safeText(line, 500))
+    .map((line) => safeText(line.replaceAll(/\\([\\`*_{}[\]<>#|@!])/g, "$1"), 500))
     .join("\n")
     .trim();
 }
