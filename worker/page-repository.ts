@@ -64,9 +64,15 @@ function podCard(pod: PodView, view: GateView, base: string): Html {
       }
     </p>
     <p class="for">${request === undefined ? pod.requestId : html`${subject(request, base)} ${request.title}`}</p>
-    <p class="state">${request?.headline ?? ""}</p>
+    <p class="state">${keptWords(pod) ?? request?.headline ?? ""}</p>
     <p class="id">pod ${pod.podId}</p>
   </article>`;
+}
+
+/** Null for a pod that works. */
+function keptWords(pod: PodView): string | null {
+  if (pod.retainedUntil === undefined) return null;
+  return `kept for debugging until ${instant(pod.retainedUntil)} on the word of ${pod.retainedBy ?? "somebody"}`;
 }
 
 function queueTable(view: GateView, base: string): Html {

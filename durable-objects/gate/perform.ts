@@ -5,7 +5,6 @@
 import { authorize, type AuthorizePort } from "../../shared/authorize/authorize.ts";
 import { readAhead } from "../../shared/authorize/read-ahead.ts";
 import { authorizeValidation } from "../../shared/authorize/validation.ts";
-import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
 import { archiveKey, type TreeEntry } from "../../shared/hosted/archive-key.ts";
@@ -216,7 +215,8 @@ async function recheck(context: PerformContext): Promise<RecheckOutcome> {
     }
     const alive = new Set(listed.ok ? listed.value.items.filter((item) => !item.expired).map((item) => item.id) : []);
     const missing = stored.artifacts.find((artifact) => !alive.has(artifact.id));
-    if (missing !== undefined) return { kind: "stale-inputs", why: `artifact ${missing.name} is gone or expired`, terms, admission };
+    if (missing !== undefined)
+      return { kind: "stale-inputs", why: `artifact ${missing.name} is gone or expired`, terms, admission };
   }
   // The tested revision stays the one that was prepared: the merge commit moves with every push to the base.
   return { ...outcome, admission: { ...admission, testedSha: before.testedSha, baseSha: before.baseSha } };

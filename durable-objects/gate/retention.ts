@@ -12,10 +12,11 @@ import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import { audit } from "../../shared/lifecycle/step.ts";
 import type { Outcomes } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
-import { moneyPorts, reserveMoney, settleMoney, type MoneyAsked } from "./money.ts";
+import { costAtMost, moneyPorts, reserveMoney, settleMoney, type MoneyAsked } from "./money.ts";
 import type { GatePorts } from "./ports.ts";
 import { RETAINED, strayRecord, type StrayRecord } from "./strays.ts";
 import type { Store } from "./store.ts";
+import type { PodView } from "./view.ts";
 
 export interface RetainWord {
   /** A pod that is kept already, or the request whose pod shall be. */
@@ -62,8 +63,8 @@ function noteWord(requestId: string, word: RetainWord, ports: GatePorts, store: 
   const request = store.request(requestId);
   if (request === null) return refuse(`There is no request ${requestId} here.`);
   const { state } = request;
-  if (request.keep?.podId != null)
-    return refuse(`Its pod ${request.keep.podId} is kept already; name the pod instead.`);
+  const keptPod = request.keep?.podId ?? null;
+  if (keptPod !== null) return refuse(`Its pod ${keptPod} is kept already; name the pod instead.`);
   if (state.kind === "concluded" || state.kind === "cleaning")
     return refuse("This request has no pod that could be kept.");
   const attempt = "attempt" in state ? state.attempt : null;
@@ -112,7 +113,8 @@ async function changeEnd(podId: string, word: RetainWord, ports: GatePorts, stor
     return { kind: "ended", podId };
   }
   const request = store.request(retained.requestId);
-  const config = request?.terms == null ? null : store.config(request.terms.configHash);
+  const terms = request?.terms ?? null;
+  const config = terms === null ? null : store.config(terms.configHash);
   if (request === null || config === null) return refuse("The configuration of its request is not known any more.");
   const born = record.attempt.createSentAt ?? record.attempt.paidFrom ?? 0;
   const until = Math.min(now + word.minutes * 60_000, born + config.retention.max_retention * 1000);
@@ -198,6 +200,30 @@ export function retentionOf(store: Store, podId: string): RetentionRecord | null
   if (row === null || row.done_at !== null || row.why !== RETAINED) return null;
   const { retained } = strayRecord(row);
   return retained === undefined ? null : { podId, until: retained.until, by: retained.by, reason: retained.reason };
+}
+
+/** Kept pods, as everybody may see them: still paid for, each with its end. */
+export function keptPods(store: Store, now: Millis): readonly PodView[] {
+  return store.openStrays().flatMap((row): PodView[] => {
+    if (row.why !== RETAINED) return [];
+    const { attempt, retained } = strayRecord(row);
+    const line = store.ledgerLine(row.pod_id);
+    if (retained === undefined || line === null) return [];
+    const { price_per_hour: pricePerHour, paid_from: since } = line;
+    return [
+      {
+        podId: row.pod_id,
+        requestId: retained.requestId,
+        prNumber: store.request(retained.requestId)?.prNumber ?? null,
+        gpu: attempt.pod?.gpuId ?? line.gpu_id,
+        pricePerHour,
+        since,
+        costMicros: pricePerHour === null ? null : costAtMost(pricePerHour, now - since),
+        retainedUntil: retained.until,
+        retainedBy: retained.by,
+      },
+    ];
+  });
 }
 
 function configured(config: RepositoryConfig): Keep | null {

@@ -119,38 +119,32 @@ export async function strayDone(task: StoredTask, ports: GatePorts, store: Store
   await tellAccount(row.pod_id, ports, store);
 }
 
+/** The removal's own steps; a stray has none on GitHub's side. */
 async function performStep(task: z.infer<typeof taskSchema>, ports: GatePorts): Promise<Done> {
-  switch (task.kind) {
-    case "read-record": {
-      const answer = await ports.runpod.getPod(task.podId, { timeoutMs: 5_000 });
-      const price = answer.kind === "pod" ? answer.pod.costPerHour : null;
-      return { task: "read-record", outcome: { pricePerHour: price !== null && price > 0 ? price : null } };
-    }
-    case "delete-pod": {
-      const answer = await ports.runpod.deletePod(task.podId);
-      if (answer.kind === "failure")
-        return { task: "delete-pod", outcome: { kind: "unknown", why: answer.failure.reason } };
-      return { task: "delete-pod", outcome: { kind: answer.kind } };
-    }
-    case "verify-gone": {
-      const answer = await ports.runpod.getPod(task.podId);
-      if (answer.kind === "failure")
-        return { task: "verify-gone", outcome: { kind: "unknown", why: answer.failure.reason } };
-      const gone = answer.kind === "not-found" || answer.pod.status === "TERMINATED";
-      return { task: "verify-gone", outcome: { kind: gone ? "gone" : "alive" } };
-    }
-    case "list-pods": {
-      const answer = await ports.account.listPods(task.notBefore);
-      if (!answer.ok) return { task: "list-pods", outcome: { kind: "unknown", why: answer.why } };
-      const alive = answer.value.pods.some((pod) => pod.id === task.podId && pod.status !== "TERMINATED");
-      return {
-        task: "list-pods",
-        outcome: { kind: "listed", startedAt: answer.value.startedAt, complete: answer.value.complete, alive },
-      };
-    }
-    default:
-      throw new Error(`a stray has no step ${task.kind}`);
+  if (task.kind === "read-record") {
+    const answer = await ports.runpod.getPod(task.podId, { timeoutMs: 5_000 });
+    const price = answer.kind === "pod" ? answer.pod.costPerHour : null;
+    return { task: task.kind, outcome: { pricePerHour: price !== null && price > 0 ? price : null } };
   }
+  if (task.kind === "delete-pod") {
+    const answer = await ports.runpod.deletePod(task.podId);
+    if (answer.kind === "failure") return { task: task.kind, outcome: { kind: "unknown", why: answer.failure.reason } };
+    return { task: task.kind, outcome: { kind: answer.kind } };
+  }
+  if (task.kind === "verify-gone") {
+    const answer = await ports.runpod.getPod(task.podId);
+    if (answer.kind === "failure") return { task: task.kind, outcome: { kind: "unknown", why: answer.failure.reason } };
+    const gone = answer.kind === "not-found" || answer.pod.status === "TERMINATED";
+    return { task: task.kind, outcome: { kind: gone ? "gone" : "alive" } };
+  }
+  if (task.kind === "list-pods") {
+    const answer = await ports.account.listPods(task.notBefore);
+    if (!answer.ok) return { task: task.kind, outcome: { kind: "unknown", why: answer.why } };
+    const alive = answer.value.pods.some((pod) => pod.id === task.podId && pod.status !== "TERMINATED");
+    const { startedAt, complete } = answer.value;
+    return { task: task.kind, outcome: { kind: "listed", startedAt, complete, alive } };
+  }
+  throw new Error(`a stray has no step ${task.kind}`);
 }
 
 /** Once the pod is proven gone: its money is spent, its report is written, and its request knows what it cost. */

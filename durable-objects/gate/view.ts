@@ -5,6 +5,7 @@ import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { conclusionOf } from "../../shared/lifecycle/verdict.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { Millis } from "../../shared/ports.ts";
+import { keptPods } from "./retention.ts";
 import type { LedgerLine, Store } from "./store.ts";
 
 export interface RequestView {
@@ -38,6 +39,9 @@ export interface PodView {
   readonly pricePerHour: number | null;
   readonly since: Millis;
   readonly costMicros: number | null;
+  /** Kept for debugging: when that ends, and on whose word. */
+  readonly retainedUntil?: Millis;
+  readonly retainedBy?: string;
 }
 
 export interface GateView {
@@ -68,7 +72,7 @@ export function gateView(store: Store, now: Millis): GateView {
     }),
     open: open.map(toView),
     recent: store.recentRequests(100).map(toView),
-    pods: open.flatMap((request) => podView(request, now)),
+    pods: [...open.flatMap((request) => podView(request, now)), ...keptPods(store, now)],
     ledger: store.ledgerLines(200),
     counters: store.counters(),
   };
@@ -113,7 +117,7 @@ function podView(request: GateRequest, now: Millis): PodView[] {
   if (state.kind !== "provisioning" && state.kind !== "executing" && state.kind !== "cleaning") return [];
   const attempt = state.attempt;
   if (attempt === null || attempt.pod === null || attempt.paidFrom === null) return [];
-  if (state.kind !== "executing" && state.teardown?.provenAt != null) return [];
+  if (state.kind !== "executing" && (state.teardown?.provenAt ?? null) !== null) return [];
   const price = attempt.pod.pricePerHour;
   return [
     {

@@ -147,11 +147,14 @@ function title(ended: Verdict, request: GateRequest): string {
 function costLines(request: GateRequest): string[] {
   if (request.counts.pods === 0) return ["Nothing was rented: this cost nothing.", ""];
   const seconds = Math.round(request.paidMs / 1000);
-  const { keep } = request;
-  if (keep?.until != null) {
-    const end = new Date(keep.until).toISOString();
+  const until = request.keep?.until ?? null;
+  if (until !== null) {
+    const end = new Date(until).toISOString();
     const paid = request.pricePerHour === null ? "" : ` and paid at USD ${request.pricePerHour}/h`;
-    return [`The pod is kept for debugging until ${end}${paid}, on the word of ${safe(keep.by)}. ${gpuLine(request)}`, ""];
+    return [
+      `The pod is kept for debugging until ${end}${paid}, on the word of ${safe(request.keep?.by ?? "")}. ${gpuLine(request)}`,
+      "",
+    ];
   }
   const pods = request.counts.pods === 1 ? "one pod" : `${request.counts.pods} pods`;
   return [`Paid: ${dollars(request.spentMicros)} for ${seconds} s of ${pods}. ${gpuLine(request)}`, ""];

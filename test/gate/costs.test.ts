@@ -117,7 +117,7 @@ describe("a failed run whose pod is kept", () => {
     expect(day.account.openReservations()).toHaveLength(3);
     const ended = await day.gate.retain({ target: { podId }, by: "mira", minutes: 0, reason: "done" });
     expect(ended).toEqual({ kind: "ended", podId });
-    await day.until(head, "the closed line", () => day.gate.store.ledgerLine(podId)?.closed_at != null);
+    await day.until(head, "the closed line", () => (day.gate.store.ledgerLine(podId)?.closed_at ?? null) !== null);
     const line = day.gate.store.ledgerLine(podId);
     expect(line).toMatchObject({ outcome: "retained", attempt_id: attempt });
     await day.until(head, "settled money", () => day.account.openReservations().length === 0);
