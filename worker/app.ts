@@ -2,9 +2,7 @@
  * The routes: which path goes to which concern, and what every answer carries. No decision is made here.
  */
 import { Hono } from "hono";
-import { mountCostsApi } from "./costs-api.ts";
 import { checkHealth } from "./health.ts";
-import { mountOperatorApi } from "./operator-api.ts";
 import { statusPage } from "./page.ts";
 import { receivePodCall } from "./pod-calls.ts";
 import type { AppPorts } from "./ports.ts";
@@ -64,8 +62,6 @@ export function createApp(portsOf: (env: Env) => AppPorts): Hono<{ Bindings: Env
   });
 
   mountWorkflowApi(app);
-  mountCostsApi(app);
-  mountOperatorApi(app);
 
   app.notFound((context) => context.text(NOTHING_HERE, 404));
 

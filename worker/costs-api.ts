@@ -10,7 +10,7 @@ import { timeoutSignal, untilAborted } from "../shared/http.ts";
 import type { Millis } from "../shared/ports.ts";
 import { err, ok, type Result } from "../shared/result.ts";
 import { isOperator } from "./operator.ts";
-import { knownRepositories, platformOperatorPorts, type OperatorPorts } from "./operator-ports.ts";
+import { knownRepositories, type OperatorPorts } from "./operator-ports.ts";
 
 const GATE_TIMEOUT_MS = 10_000;
 const DAY_MS = 86_400_000;
@@ -19,10 +19,7 @@ const LONGEST_DAYS = 400;
 /** The document of the API is made from this. */
 export const costsAnswer = costsAnswerSchema;
 
-export function mountCostsApi(
-  app: Hono<{ Bindings: Env }>,
-  portsOf: (env: Env) => OperatorPorts = platformOperatorPorts,
-): void {
+export function mountCostsApi(app: Hono<{ Bindings: Env }>, portsOf: (env: Env) => OperatorPorts): void {
   app.get("/api/costs", async (context) => {
     const ports = portsOf(context.env);
     if (!ports.settings.ok) return context.notFound();

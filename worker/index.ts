@@ -2,6 +2,9 @@
 import { runCron } from "../cron/index.ts";
 import { platformCron } from "../cron/platform-ports.ts";
 import { createApp } from "./app.ts";
+import { mountCostsApi } from "./costs-api.ts";
+import { mountOperatorApi } from "./operator-api.ts";
+import { platformOperatorPorts } from "./platform-operator.ts";
 import { platformPorts } from "./platform-ports.ts";
 
 export { FleetBoard } from "../durable-objects/fleet-board.ts";
@@ -9,6 +12,8 @@ export { RepositoryGate } from "../durable-objects/repository-gate.ts";
 export { RunPodAccount } from "../durable-objects/runpod-account.ts";
 
 const app = createApp(platformPorts);
+mountCostsApi(app, platformOperatorPorts);
+mountOperatorApi(app, platformOperatorPorts);
 
 export default {
   fetch: (request, env, context) => app.fetch(request, env, context),

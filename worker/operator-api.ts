@@ -12,7 +12,7 @@ import type { Settings } from "../durable-objects/settings.ts";
 import { audit } from "../shared/lifecycle/step.ts";
 import { exactText, readBytes } from "./body.ts";
 import { isOperator } from "./operator.ts";
-import { knownRepositories, platformOperatorPorts, type OperatorPorts } from "./operator-ports.ts";
+import { knownRepositories, type OperatorPorts } from "./operator-ports.ts";
 
 const BODY_LIMIT = 4096;
 
@@ -31,10 +31,7 @@ const billingSchema = z.strictObject({});
 type Answer = { readonly status: 200 | 400 | 409; readonly body: Readonly<Record<string, unknown>> };
 type Route = (body: unknown, ports: OperatorPorts, settings: Settings) => Promise<Answer>;
 
-export function mountOperatorApi(
-  app: Hono<{ Bindings: Env }>,
-  portsOf: (env: Env) => OperatorPorts = platformOperatorPorts,
-): void {
+export function mountOperatorApi(app: Hono<{ Bindings: Env }>, portsOf: (env: Env) => OperatorPorts): void {
   const on = (path: string, route: Route): void => {
     app.post(path, async (context: Context<{ Bindings: Env }>) => {
       const ports = portsOf(context.env);

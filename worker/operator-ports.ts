@@ -1,14 +1,11 @@
-/** What the operator's routes and the cost report need from their surroundings, and the same made from the bindings. */
-import { platformBooks } from "../cron/platform-ports.ts";
+/** What the operator's routes and the cost report need from their surroundings. */
 import type { BooksPorts } from "../cron/ports.ts";
 import type { CostLines } from "../durable-objects/gate/costs.ts";
 import type { RetainAnswer, RetainWord } from "../durable-objects/gate/retention.ts";
-import { logLine } from "../durable-objects/platform.ts";
-import { ACCOUNT_NAME } from "../durable-objects/runpod-account.ts";
-import { readSettings, type Settings } from "../durable-objects/settings.ts";
+import type { Settings } from "../durable-objects/settings.ts";
 import type { RepositoryRef } from "../shared/lifecycle/signal.ts";
 import type { AuditNote } from "../shared/lifecycle/step.ts";
-import { systemClock, type Clock, type Millis } from "../shared/ports.ts";
+import type { Clock, Millis } from "../shared/ports.ts";
 import type { Result } from "../shared/result.ts";
 import type { LogEntry } from "./ports.ts";
 
@@ -29,32 +26,6 @@ export interface OperatorPorts {
   readonly books: BooksPorts;
   readonly clock: Clock;
   readonly log: (entry: LogEntry) => void;
-}
-
-export function platformOperatorPorts(env: Env): OperatorPorts {
-  const account = () => env.RUNPOD_ACCOUNT.getByName(ACCOUNT_NAME);
-  return {
-    settings: readSettings(env),
-    gate: (repositoryId) => {
-      const stub = env.REPOSITORY_GATE.getByName(repositoryId);
-      return {
-        costs: async (from, to) => stub.costs(from, to),
-        retain: async (word) => stub.retain(word),
-        note: async (note) => {
-          await stub.note(note);
-        },
-      };
-    },
-    account: {
-      setPaused: async (paused) => {
-        await account().setPaused(paused);
-      },
-      registered: async () => account().registered(),
-    },
-    books: platformBooks(env),
-    clock: systemClock,
-    log: logLine,
-  };
 }
 
 /** Every repository that is served or has bought something. */
