@@ -29,7 +29,8 @@ export function platformCron(env: Env): CronPorts | null {
       return {
         tick: async () => inTime(async () => stub.tick()),
         podStandings: async (questions, listedAt) => inTime(async () => stub.podStandings(questions, listedAt)),
-        adoptStray: async (podId, why, createdAt) => inTime(async () => stub.adoptStray(podId, why, createdAt)),
+        adoptStray: async (podId, why, createdAt, price) =>
+          inTime(async () => stub.adoptStray(podId, why, createdAt, price)),
         retentionOf: async (podId) => inTime(async () => stub.retentionOf(podId)),
       };
     },

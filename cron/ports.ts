@@ -21,7 +21,7 @@ import type { RunPodClient } from "../shared/runpod/client.ts";
 export interface CronGate {
   tick(): Promise<GateTick>;
   podStandings(questions: readonly PodQuestion[], listedAt: Millis): Promise<readonly PodStanding[]>;
-  adoptStray(podId: string, why: string, createdAt: Millis | null): Promise<boolean>;
+  adoptStray(podId: string, why: string, createdAt: Millis | null, pricePerHour: number | null): Promise<boolean>;
   /** What keeps a pod for debugging; null: nothing does. */
   retentionOf?(podId: string): Promise<RetentionRecord | null>;
 }

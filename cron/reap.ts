@@ -265,7 +265,9 @@ async function handOver(
   if (standing === null || standing.kind === "current") return null;
   const createdAt = earliest(own.pod.createdAtMs, standing.since);
   try {
-    const taken = await ports.gate(own.repositoryId).adoptStray(own.pod.id, reapReasonCode(reason), createdAt);
+    // Stopped pods show 0: that is no price.
+    const price = own.pod.costPerHour !== null && own.pod.costPerHour > 0 ? own.pod.costPerHour : null;
+    const taken = await ports.gate(own.repositoryId).adoptStray(own.pod.id, reapReasonCode(reason), createdAt, price);
     return taken ? "handed-over" : null;
   } catch (error) {
     problems.push(`The gate of repository ${own.repositoryId} did not take pod ${own.pod.id}: ${messageOf(error)}.`);

@@ -70,8 +70,8 @@ export class RepositoryGate extends DurableObject<Env> {
   }
 
   /** Removes a pod nobody owns. False: this gate does not, and the asker has to. */
-  adoptStray(podId: string, why: string, createdAt: Millis | null): boolean {
-    return this.#gate.adoptStray(podId, why, createdAt);
+  adoptStray(podId: string, why: string, createdAt: Millis | null, pricePerHour: number | null): boolean {
+    return this.#gate.adoptStray(podId, why, createdAt, pricePerHour);
   }
 
   /** A recovery or validation asked for by a maintainer's run that the Worker has verified. */

@@ -201,9 +201,10 @@ export class Gate {
    * A pod that carries our name and that no open attempt owns: removed, proven gone and booked on its own. False: nobody
    * here removes it now (a request owns it, it was removed before, nothing may be written), so whoever asked has to.
    */
-  adoptStray(podId: string, why: string, createdAt: Millis | null): boolean {
+  adoptStray(podId: string, why: string, createdAt: Millis | null, pricePerHour: number | null = null): boolean {
     if (this.#readOnly) return false;
-    this.#ports.sql.transaction(() => beginStray(this.store, podId, why, createdAt, this.#ports.clock.now()));
+    const now = this.#ports.clock.now();
+    this.#ports.sql.transaction(() => beginStray(this.store, podId, why, createdAt, now, pricePerHour));
     this.#arm();
     const stray = this.store.stray(podId);
     return stray !== null && stray.done_at === null;

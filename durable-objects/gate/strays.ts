@@ -75,7 +75,15 @@ export function deletionBlocks(
   return { kind: "over-cap", detail };
 }
 
-export function beginStray(store: Store, podId: string, why: string, createdAt: Millis | null, now: Millis): void {
+/** `pricePerHour`: what whoever saw the pod was told, in USD; its own record may be gone before it is read. */
+export function beginStray(
+  store: Store,
+  podId: string,
+  why: string,
+  createdAt: Millis | null,
+  now: Millis,
+  pricePerHour: number | null = null,
+): void {
   const known = store.stray(podId);
   // A kept pod that somebody else wants gone has reached its end, whatever the alarm did.
   if (known !== null && known.done_at === null && known.why === RETAINED) store.hurryTask("stray", podId, now);
@@ -87,12 +95,12 @@ export function beginStray(store: Store, podId: string, why: string, createdAt: 
   });
   if (owner !== undefined) return;
   const since = createdAt ?? now;
-  const attempt = strayAttempt(podId, since);
+  const attempt = strayAttempt(podId, since, pricePerHour);
   const move = beginTeardown({ attempt, run: null, jobEnded: false, limits: limitsFor(store) }, false, now);
   const line = store.ledgerLine(podId);
   if (line === null) {
     store.ledger(
-      { kind: "open", attemptId: attempt.id, podId, gpuId: null, tier: "stray", pricePerHour: null, paidFrom: since },
+      { kind: "open", attemptId: attempt.id, podId, gpuId: null, tier: "stray", pricePerHour, paidFrom: since },
       "",
     );
   }
@@ -229,7 +237,7 @@ function follow(
 }
 
 /** A stray as the removal steps want it: a pod, and nothing on GitHub's side. */
-function strayAttempt(podId: string, since: Millis): Attempt {
+function strayAttempt(podId: string, since: Millis, pricePerHour: number | null): Attempt {
   return {
     id: `stray-${podId}`,
     number: 0,
@@ -246,7 +254,7 @@ function strayAttempt(podId: string, since: Millis): Attempt {
     pod: {
       id: podId,
       gpuId: null,
-      pricePerHour: null,
+      pricePerHour,
       dataCenterId: null,
       startedAt: null,
       runtimeSeen: false,
