@@ -635,6 +635,14 @@ export class Repository {
 
   // Shapes.
 
+  installedJson(): Record<string, unknown> {
+    return {
+      action: "created",
+      installation: { id: Number(this.installationId) },
+      repositories: [{ id: Number(this.id), name: this.name, full_name: `${this.owner}/${this.name}` }],
+    };
+  }
+
   pullJson(pull: Pull): Record<string, unknown> {
     const repo = { id: Number(pull.headRepositoryId), full_name: `${this.owner}/${this.name}` };
     return {

@@ -189,12 +189,19 @@ export class GateHost {
     this.owner.alive = false;
     this.up = false;
     this.#running = false;
+    const crash = this.crashes;
     this.#around.scheduler.in(downMs, "gate starts", () => {
-      this.owner = newOwner(this.#around.scheduler);
-      this.up = true;
-      this.gate = this.#start();
-      if (this.#overdue || (this.#alarm !== null && this.#alarm.timer === null)) this.#fire();
+      if (this.crashes === crash) this.startNow();
     });
+  }
+
+  /** Starts the next instance, if none is up. */
+  startNow(): void {
+    if (this.up) return;
+    this.owner = newOwner(this.#around.scheduler);
+    this.up = true;
+    this.gate = this.#start();
+    if (this.#overdue || (this.#alarm !== null && this.#alarm.timer === null)) this.#fire();
   }
 
   /** Runs a method inside this object; throws while it is down. */

@@ -138,6 +138,10 @@ export class World implements WorldView {
     for (const [index, repository] of repositories.entries()) {
       this.#people.arrive(repository, () => this.#host(index));
     }
+    // A gate learns its repository's name from its first delivery, so one delivery arrives in any case.
+    for (const repository of repositories) {
+      this.#post(repository, "installation", `installed-${repository.id}`, JSON.stringify(repository.installedJson()), 10);
+    }
     this.#planDisasters();
     this.#cronLater();
   }
@@ -183,6 +187,7 @@ export class World implements WorldView {
     this.net.heal();
     this.runpodUpSince = this.now;
     for (const host of this.hosts) {
+      host.startNow();
       for (const pull of host.repository.pulls.values()) {
         if (pull.draft && pull.state === "open") host.repository.change(pull, pull.author, "ready_for_review");
       }
@@ -265,8 +270,8 @@ export class World implements WorldView {
           rpc("gate", "podStandings", () =>
             inGate(id, (host) => questions.map((question) => podStanding(host.gate.store, question, listedAt))),
           ),
-        adoptStray: (podId, why, createdAt) =>
-          rpc("gate", "adoptStray", () => inGate(id, (host) => host.gate.adoptStray(podId, why, createdAt))),
+        adoptStray: (podId, why, createdAt, price) =>
+          rpc("gate", "adoptStray", () => inGate(id, (host) => host.gate.adoptStray(podId, why, createdAt, price))),
         retentionOf: (podId) => rpc("gate", "retentionOf", () => inGate(id, (host) => retentionOf(host.gate.store, podId))),
       }),
       account: {
@@ -388,6 +393,10 @@ export class World implements WorldView {
       if (!parsed.ok) throw new Error(`the virtual GitHub sent an unreadable ${event}: ${JSON.stringify(parsed.error)}`);
       if (host === undefined || !("deliveries" in parsed.value)) return;
       for (const delivery of parsed.value.deliveries) {
+        if (event === "installation") {
+          host.inside((gate) => gate.accept(delivery));
+          continue;
+        }
         this.net
           .rpc(this.#worker, "gate", `accept ${event}`, () => host.inside((gate) => gate.accept(delivery)))
           .then(
