@@ -83,7 +83,10 @@ export class Account {
   reserve(attemptId: string, repositoryId: string, micros: number): ReserveAnswer {
     const { sql, clock, monthlyCapMicros } = this.#ports;
     return sql.transaction((): ReserveAnswer => {
-      if (this.paused()) return { kind: "over-cap", detail: "Buying is paused for this deployment by its operator." };
+      if (this.paused()) {
+        const detail = "Buying is paused for this deployment by its operator.";
+        return { kind: "over-cap", because: "buying-paused", detail };
+      }
       return this.#money.reserve(attemptId, repositoryId, micros, monthlyCapMicros, clock.now());
     });
   }

@@ -5,6 +5,7 @@
 import { flagged } from "../../shared/lifecycle/keep.ts";
 import type { CreateOutcome, Task } from "../../shared/lifecycle/tasks.ts";
 import { followsPull, obsolete } from "../../shared/lifecycle/judge.ts";
+import type { Attempt } from "../../shared/lifecycle/model.ts";
 import { limitMillis } from "../../shared/config/limits.ts";
 import { withoutBadDataCenters } from "../../shared/runpod/bad-hosts.ts";
 import { buildCreateBody } from "../../shared/runpod/create-body.ts";
@@ -27,8 +28,12 @@ export async function createPod(
     return { kind: "secret-lost" };
   }
   const pull = followsPull(request);
-  if (pull !== undefined) {
-    const seen = await observe({ pull }, { ...context, dueAt: context.dueAt });
+  const [seen, held] = await Promise.all([
+    pull === undefined ? null : observe({ pull }, { ...context, dueAt: context.dueAt }),
+    heldBack(attempt, context),
+  ]);
+  if (held !== null) return held;
+  if (seen !== null) {
     // One 404 ends nothing elsewhere, but nothing is bought for a pull request that GitHub does not show.
     if (seen.pull?.known === true && seen.pull.value === "gone") return { kind: "obsolete", which: "closed" };
     const gone = obsolete(request, seen.pull);
@@ -44,7 +49,12 @@ export async function createPod(
     gpuId,
     gpuCount: config.gpu.count,
     cuda: { kind: "allowed", versions: config.gpu.cuda_versions },
-    dataCenterIds: withoutBadDataCenters(config.gpu.data_centers, badDataCenters(ports.sql, now - memoryMs), now, memoryMs),
+    dataCenterIds: withoutBadDataCenters(
+      config.gpu.data_centers,
+      badDataCenters(ports.sql, now - memoryMs),
+      now,
+      memoryMs,
+    ),
     diskGb: config.gpu.disk_gb,
     entrypoint: ["bash", "-c"],
     // The second word names the script in process lists.
@@ -123,4 +133,20 @@ export async function createPod(
     default:
       return unreachable(answer, "create answer");
   }
+}
+
+/**
+ * The account's word once more, directly before the money is spent: a pause stops a walk that is under way, and books that
+ * lost the reservation have it again. Null: it stands behind this attempt.
+ */
+async function heldBack(attempt: Attempt, { ports }: PerformContext): Promise<CreateOutcome | null> {
+  const ask = () => ports.account.reserve(attempt.id, attempt.reservedMicros);
+  const first = await ask();
+  const answer = first.ok ? first : await ask();
+  if (!answer.ok) {
+    const detail = `The account behind the RunPod key did not answer, so nothing was bought: ${answer.why}`;
+    return { kind: "held-back", because: "account-unreachable", detail };
+  }
+  if (answer.value.kind === "reserved") return null;
+  return { kind: "held-back", because: answer.value.because ?? "account-unreachable", detail: answer.value.detail };
 }

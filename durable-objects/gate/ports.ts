@@ -32,7 +32,9 @@ export interface PodListing {
 
 export type AccountAnswer<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly why: string };
 
-export type ReserveAnswer = { readonly kind: "reserved" } | { readonly kind: "over-cap"; readonly detail: string };
+export type ReserveAnswer =
+  | { readonly kind: "reserved" }
+  | { readonly kind: "over-cap"; readonly because?: "buying-paused"; readonly detail: string };
 
 /** The account behind the RunPod key: totals of money, and the pod list. Never throws: a failure is an answer. */
 export interface AccountPort {

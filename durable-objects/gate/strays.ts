@@ -67,12 +67,12 @@ export function beginRetained(
 export function deletionBlocks(
   store: Store,
   now: Millis,
-): { readonly kind: "over-cap"; readonly detail: string } | null {
+): { readonly kind: "over-cap"; readonly because: "deletion-blocks"; readonly detail: string } | null {
   const { deletionLoudAfter } = limitsFor(store);
   const late = store.openStrays().find((row) => now - strayRecord(row).teardown.startedAt >= deletionLoudAfter);
   if (late === undefined) return null;
   const detail = `Pod ${late.pod_id} of this repository is not proven gone yet. Nothing is bought until it is.`;
-  return { kind: "over-cap", detail };
+  return { kind: "over-cap", because: "deletion-blocks", detail };
 }
 
 /** `pricePerHour`: what whoever saw the pod was told, in USD; its own record may be gone before it is read. */

@@ -227,7 +227,8 @@ export type FindRunOutcome =
 
 export type ReserveOutcome =
   | { readonly kind: "reserved" }
-  | { readonly kind: "over-cap"; readonly detail: string }
+  /** Left out: over a cap of the budget. */
+  | { readonly kind: "over-cap"; readonly because?: "buying-paused" | "deletion-blocks"; readonly detail: string }
   | { readonly kind: "unknown"; readonly why: string };
 
 export type MintOutcome =
@@ -267,6 +268,8 @@ export type CreateOutcome =
     }
   /** The pull request moved or closed: no create was sent. */
   | { readonly kind: "obsolete"; readonly which: "closed" | "head-moved" }
+  /** The account does not stand behind it now: no create was sent. */
+  | { readonly kind: "held-back"; readonly because: "buying-paused" | "account-unreachable"; readonly detail: string }
   /** The runner's single-use configuration lived in memory only and is gone: no create was sent. */
   | { readonly kind: "secret-lost" };
 

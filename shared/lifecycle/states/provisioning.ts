@@ -97,7 +97,15 @@ function reserved(request: GateRequest, state: Provisioning, attempt: Attempt, d
     case "reserved":
       return step(request, state, attempt, "mint", mintTask(attempt), around);
     case "over-cap":
-      return endWith(request, state, attempt, verdict("over-budget", "over-budget", outcome.detail), around);
+      return endWith(
+        request,
+        state,
+        attempt,
+        outcome.because === undefined
+          ? verdict("over-budget", "over-budget", outcome.detail)
+          : verdict("refused", outcome.because, outcome.detail),
+        around,
+      );
     case "unknown": {
       const detail = `Money could not be reserved, so nothing was bought: ${outcome.why}`;
       const task: Task = { kind: "reserve", attemptId: attempt.id, micros: attempt.reservedMicros };

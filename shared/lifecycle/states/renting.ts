@@ -82,6 +82,13 @@ export function created(
         : verdict("superseded", "head-moved", "The head moved before a GPU was rented.");
     return endWith(request, state, attempt, ended, around);
   }
+  if (outcome.kind === "held-back") {
+    const ended =
+      outcome.because === "buying-paused"
+        ? verdict("refused", "buying-paused", outcome.detail)
+        : verdict("infrastructure", "account-unreachable", outcome.detail);
+    return endWith(request, state, attempt, ended, around);
+  }
   if (outcome.kind === "secret-lost") return retry(request, state, attempt, SAME_CLOCK, around);
   const { candidates } = state.plan;
   const { walk, action } = afterAnswer(
@@ -121,7 +128,7 @@ function nothingBought(request: GateRequest): GateRequest {
   return { ...request, counts: { ...request.counts, startupFailures: 0 } };
 }
 
-function answerOf(outcome: Exclude<CreateOutcome, { kind: "obsolete" | "secret-lost" }>): CreateAnswer {
+function answerOf(outcome: Exclude<CreateOutcome, { kind: "obsolete" | "held-back" | "secret-lost" }>): CreateAnswer {
   switch (outcome.kind) {
     case "created":
       return { kind: "created" };
