@@ -101,6 +101,15 @@ describe("a job that ends", () => {
     expect(story.verdict).toMatchObject({ kind: "infrastructure", reason: "no-evidence" });
   });
 
+  test("after its tests began: the run is read to its end, whatever the job's conclusion", () => {
+    for (const conclusion of ["success", "failure", "cancelled"]) {
+      const story = running();
+      story.observe(seen(job({ conclusion })));
+      story.remove();
+      expect(story.performed).not.toContain("cancel-run");
+    }
+  });
+
   test("a run that ended without its job: cancelled by a user, or no evidence", () => {
     for (const [runConclusion, kind] of [
       ["cancelled", "cancelled"],

@@ -130,10 +130,10 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
   if (job !== null && job.status === "completed") {
     const ended = judgeJob(job, attempt, terms, admission);
     const known = withJob(request, job.evidence, job.url, job.failures);
-    // A run whose job said nothing about the tests may still be going on: it is cancelled like any other.
-    const jobEnded = ended.kind !== "infrastructure";
-    const kept = jobEnded ? retain(request.keep, attempt, ended.kind, now) : null;
+    const kept = ended.kind === "infrastructure" ? null : retain(request.keep, attempt, ended.kind, now);
     if (kept !== null) return handOver(known, state, kept, ended, around);
+    // A run whose tests never began may still be going on: it is cancelled like any other.
+    const jobEnded = state.testsStarted;
     const what = { hold: state.hold, attempt, prepareRun: null, resume: null, jobEnded };
     return startCleaning(known, what, ended, around, false);
   }

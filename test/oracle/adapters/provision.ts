@@ -22,7 +22,7 @@ import {
   UNREAD,
 } from "../../lifecycle/fixtures.ts";
 import { outcomes } from "../../lifecycle/events.ts";
-import { lockHold, type Story } from "../../lifecycle/story.ts";
+import { Story } from "../../lifecycle/story.ts";
 import type { CorpusAdapter, CorpusCase } from "../adapter.ts";
 
 interface Poll {
@@ -105,7 +105,14 @@ class Provisioning {
       },
     };
     const counts = requestIn(states.queued()).counts;
-    this.#story = lockHold(requestIn(states.revalidating("plan"), { terms, counts }));
+    this.#story = new Story(requestIn(states.revalidating("recheck"), { terms, counts }));
+    this.#story.task = { task: { kind: "recheck" }, dueAt: T0 };
+    // The last look inside the lock is upstream's look before its first candidate.
+    if (this.#obsolete()) {
+      this.#story.answer("recheck", outcomes.recheck.moved);
+      return;
+    }
+    this.#story.answer("recheck", { ...outcomes.recheck.admitted, terms });
     const candidates = plan.map(([name, ids]): Candidate => ({ name, tier: name, acceptedIds: [...ids], price: null }));
     this.#story.answer("plan", { kind: "planned", plan: { ...PLAN, candidates, ceilingPrice: Infinity } });
   }
