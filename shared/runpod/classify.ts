@@ -88,7 +88,8 @@ export function speaksOfBalance(text: string): boolean {
   return BALANCE.test(text);
 }
 
-const IMAGE = /\b(?:image|manifest|digest)\b/i;
+/** The name of our own field, quoted with the rest of the request, says nothing. */
+const IMAGE = /\b(?:image|manifest|digest)\b(?!["']\s*:)/i;
 /** "missing property 'image'" is about our body, not about the image. */
 const SCHEMA_VIOLATION = /missing propert|additional propert|required propert|\bimage is required\b/i;
 
@@ -125,9 +126,10 @@ export function classifyCreate(answer: CreateAnswer, options: ClassifyOptions): 
   if (isEdgeBlock(answer, body)) return { kind: "edge-blocked" };
   if (status === 410 || body.legacyEnvelope) return { kind: "retired", status };
 
+  // Without what we sent: a start script that is quoted back speaks of images, too.
   const details = shownDetails(body, options.secrets ?? []);
   if (status === 403) return { kind: "pool-forbidden", details };
-  if ((status === 422 || status === 400) && body.words.some(refusesImage)) return { kind: "image-refused", details };
+  if ((status === 422 || status === 400) && details.some(refusesImage)) return { kind: "image-refused", details };
   return { kind: "invalid", status, details };
 }
 

@@ -73,12 +73,14 @@ async function attempt(ports: HttpPorts, call: HttpCall): Promise<HttpAnswer | T
   if (call.json !== undefined) headers["Content-Type"] = "application/json";
   // Called as a plain function: the platform's fetch refuses a foreign `this`.
   const { fetch } = ports;
+  // Back-off with jitter leaves fractions of a millisecond, which a timeout signal refuses.
+  const timeoutMs = Math.max(1, Math.ceil(call.timeoutMs));
   try {
     const response = await fetch(call.url, {
       method: call.method,
       headers,
       redirect: "manual",
-      signal: ports.timeoutSignal?.(call.timeoutMs) ?? AbortSignal.timeout(call.timeoutMs),
+      signal: ports.timeoutSignal?.(timeoutMs) ?? AbortSignal.timeout(timeoutMs),
       ...(call.json === undefined ? {} : { body: JSON.stringify(call.json) }),
     });
     const bodyText = await readBounded(response, call.maxBytes, call.keepPartial === true);

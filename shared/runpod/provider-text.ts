@@ -16,6 +16,10 @@ const LONG_RUN = /[A-Za-z0-9+/_=-]{32,}/g;
 /** Shorter secrets would blot out ordinary words. */
 const MIN_SECRET_LENGTH = 6;
 
+const LONG_SECRET = 300;
+/** Shorter lines of the start command are words anybody writes. */
+const MIN_LINE_LENGTH = 16;
+
 export function plainText(text: string, secrets: readonly string[] = []): string {
   let plain = text;
   for (const secret of secrets) {
@@ -23,6 +27,7 @@ export function plainText(text: string, secrets: readonly string[] = []): string
     plain = plain.replaceAll(secret, "[redacted]");
     // The same text as it stands inside a JSON string.
     plain = plain.replaceAll(JSON.stringify(secret).slice(1, -1), "[redacted]");
+    if (secret.length > LONG_SECRET) plain = withoutLinesOf(secret, plain);
   }
   plain = plain
     .replaceAll(LONG_RUN, "[long value]")
@@ -30,6 +35,22 @@ export function plainText(text: string, secrets: readonly string[] = []): string
     .replaceAll(/\s+/g, " ")
     .trim();
   return plain.length > MAX_LENGTH ? `${plain.slice(0, MAX_LENGTH)} [cut]` : plain;
+}
+
+/** A text as long as the start command is quoted in part: each of its lines is looked for by its beginning, however escaped. */
+function withoutLinesOf(secret: string, text: string): string {
+  let plain = text;
+  for (const whole of secret.split(/(?:\\+[nt"]|["\n])+/)) {
+    const line = whole.trim();
+    if (line.length < MIN_LINE_LENGTH) continue;
+    const start = line.slice(0, MIN_LINE_LENGTH);
+    for (let at = plain.indexOf(start); at >= 0; at = plain.indexOf(start, at + 1)) {
+      let end = MIN_LINE_LENGTH;
+      while (end < line.length && plain[at + end] === line[end]) end += 1;
+      plain = `${plain.slice(0, at)}[redacted]${plain.slice(at + end)}`;
+    }
+  }
+  return plain;
 }
 
 const problemSchema = z.object({

@@ -24,7 +24,7 @@ limits:
   create_walk: 20
   backoff_base: 0.2
   create_look_up: 1
-  dispatch_look_up: 5
+  dispatch_look_up: 1
   preparation: 60
   trigger_start: 20
   acceptance: 20

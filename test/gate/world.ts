@@ -30,6 +30,8 @@ export interface GateWorld {
   readonly account: Account;
   /** The gate's database. */
   readonly sql: Sql;
+  /** The account's. */
+  readonly accountSql: Sql;
   /** Every log entry of the gate, in order. */
   readonly log: Readonly<Record<string, unknown>>[];
   /** What must not be found anywhere: the App's key, the webhook secret, the RunPod key. */
@@ -76,7 +78,8 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
     clock: systemClock,
     userAgent: "gpu-gate-test",
   });
-  const account = new Account({ sql: nodeSql(), clock: systemClock, runpod: client, monthlyCapMicros: 400_000_000 });
+  const accountSql = nodeSql();
+  const account = new Account({ sql: accountSql, clock: systemClock, runpod: client, monthlyCapMicros: 400_000_000 });
   const log: GateWorld["log"] = [];
   let timer: NodeJS.Timeout | null = null;
   let closed = false;
@@ -130,6 +133,7 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
     gate,
     account,
     sql,
+    accountSql,
     log,
     secrets: { appKey: github.privateKeyPem, webhook: webhookSecret, runpod: apiKey },
     async close() {

@@ -395,6 +395,14 @@ describe("logs", () => {
   });
 });
 
+describe("time limits", () => {
+  test("a fraction of a millisecond, as back-off leaves it, is a limit like any other", async () => {
+    const { client, sent } = rig(json({ id: "p1", name: "n" }, 201));
+    expect(await client.createPod(BODY, { timeoutMs: 19_876.54 })).toMatchObject({ kind: "created" });
+    expect(sent).toHaveLength(1);
+  });
+});
+
 describe("market, contract and money", () => {
   test("the catalog is asked for pods, one GPU, secure cloud", async () => {
     const { client, sent } = rig(json({ gpus: [] }));
