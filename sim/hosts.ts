@@ -153,6 +153,8 @@ export class GateHost {
   /** Down until somebody starts it again. */
   up = true;
   crashes = 0;
+  /** Counts what was stored, so that a checker need not look where nothing changed. */
+  writes = 0;
   /** When the present instance started. */
   startedAt: Millis = 0;
   readonly #around: HostSurroundings;
@@ -171,7 +173,10 @@ export class GateHost {
     this.sql = {
       ...plain,
       exec: (query, ...bindings) => {
-        if (query.startsWith("INSERT INTO") || query.startsWith("UPDATE")) around.wrote(this, query, bindings);
+        if (!query.startsWith("SELECT")) {
+          this.writes += 1;
+          around.wrote(this, query, bindings);
+        }
         return plain.exec(query, ...bindings);
       },
     };

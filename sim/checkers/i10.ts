@@ -8,10 +8,13 @@ type Row = { head_sha: string; kind: string; n: number; open: number };
 
 export function i10(): Checker {
   const looked = new Map<string, number>();
+  const writes = new Map<string, number>();
   return {
     name: "I10",
     step(world) {
       for (const host of world.hosts) {
+        if (writes.get(host.repository.id) === host.writes) continue;
+        writes.set(host.repository.id, host.writes);
         const count = host.sql.exec<{ n: number }>("SELECT count(*) AS n FROM requests")[0]?.n ?? 0;
         if (looked.get(host.repository.id) === count) continue;
         looked.set(host.repository.id, count);

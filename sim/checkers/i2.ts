@@ -7,15 +7,17 @@ import type { Checker, WorldView } from "../view.ts";
 type Line = { pod_id: string; proven_at: number | null; closed_at: number | null; estimate_micros: number | null };
 
 export function i2(): Checker {
-  const closed = new Set<string>();
+  let looked = -1;
   return {
     name: "I2",
     step(world) {
-      const open = world.runpod.pods.filter((pod) => pod.releasedAt === null);
-      if (open.length === 0) return null;
-      for (const pod of open) {
+      const writes = world.hosts.reduce((sum, host) => sum + host.writes, 0);
+      if (writes === looked) return null;
+      looked = writes;
+      for (const pod of world.runpod.pods) {
+        if (pod.releasedAt !== null) continue;
         const line = lines(world, pod.id).find((one) => one.closed_at !== null || one.proven_at !== null);
-        if (line !== undefined && !closed.has(pod.id)) return `the ledger calls ${pod.id} gone while RunPod bills it`;
+        if (line !== undefined) return `the ledger calls ${pod.id} gone while RunPod bills it`;
       }
       return null;
     },

@@ -8,6 +8,7 @@ import type { Checker } from "../view.ts";
 type Row = { seq: number; request_id: string | null; act: string; facts: string };
 
 interface Book {
+  writes: number;
   read: number;
   waiting: string[];
   holder: string | null;
@@ -20,8 +21,10 @@ export function i6(): Checker {
     name: "I6",
     step(world) {
       for (const host of world.hosts) {
-        const book = books.get(host) ?? { read: 0, waiting: [], holder: null, fence: 0 };
+        const book = books.get(host) ?? { writes: -1, read: 0, waiting: [], holder: null, fence: 0 };
         books.set(host, book);
+        if (book.writes === host.writes) continue;
+        book.writes = host.writes;
         const rows = host.sql.exec<Row>("SELECT seq, request_id, act, facts FROM audit WHERE seq > ? ORDER BY seq", book.read);
         for (const row of rows) {
           book.read = row.seq;

@@ -1,0 +1,393 @@
+/**
+ * `node sim/mutants.ts [name ...]`: the simulator must catch bugs. Each mutant is one wrong line in the product, made in a
+ * copy of the tree; its seeds are run until a checker objects. A mutant that survives its seeds, or whose line is no longer
+ * there, fails the run.
+ *
+ *   --list   names only        --seeds N   most seeds for each, instead of its own number
+ */
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { parseArgs } from "node:util";
+import type { FaultKind } from "./faults.ts";
+
+interface Mutant {
+  readonly name: string;
+  /** The incident of this kind, or the invariant it breaks. */
+  readonly kind: string;
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+  /** Seeds within which it must be caught. */
+  readonly seeds: number;
+  /** Faults to look under; null: whatever the seed draws. */
+  readonly faults: readonly FaultKind[] | null;
+}
+
+const CREATE_FAULTS: readonly FaultKind[] = ["runpod-done-but-500", "runpod-done-but-dropped", "runpod-list-lag"];
+const PEOPLE: readonly FaultKind[] = ["head-moves", "pull-closes", "user-cancels", "operator-stops"];
+
+const TEARDOWN = "shared/lifecycle/teardown.ts";
+const RENTING = "shared/lifecycle/states/renting.ts";
+const JUDGE = "shared/lifecycle/judge.ts";
+const GATE = "durable-objects/gate/gate.ts";
+const PERFORM = "durable-objects/gate/perform.ts";
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: "no-look-up-before-retry",
+    kind: "N02, I1",
+    file: RENTING,
+    find: "  if (!waited || lists.length < 2) return again(lists);",
+    replace: "  void waited;",
+    seeds: 60,
+    faults: CREATE_FAULTS,
+  },
+  {
+    name: "look-up-adopts-nothing",
+    kind: "N02, I1",
+    file: RENTING,
+    find: "  if (first !== undefined) {",
+    replace: "  if (first !== undefined && around.now < 0) {",
+    seeds: 60,
+    faults: CREATE_FAULTS,
+  },
+  {
+    name: "ambiguous-is-capacity",
+    kind: "N02, I1",
+    file: RENTING,
+    find: `      return { kind: "ambiguous", retryAfterMs: outcome.retryAfterMs };`,
+    replace: `      return { kind: "capacity" };`,
+    seeds: 60,
+    faults: CREATE_FAULTS,
+  },
+  {
+    name: "404-is-gone",
+    kind: "N06, I2",
+    file: TEARDOWN,
+    find: "        if (teardown.deletedAt !== null || now >= grace) {",
+    replace: "        if (teardown.deletedAt !== null || now >= 0) {",
+    seeds: 150,
+    faults: ["runpod-newborn-404", "runpod-list-lag", ...PEOPLE],
+  },
+  {
+    name: "204-is-gone",
+    kind: "N04, I2",
+    file: TEARDOWN,
+    find: `      if (done.outcome.kind === "deleted") return enter("verify", { ...teardown, deletedAt: now }, scope, now);`,
+    replace: `      if (done.outcome.kind === "deleted") return enter("cancel", { ...teardown, deletedAt: now, provenAt: now, tries: 0 }, scope, now);`,
+    seeds: 60,
+    faults: ["runpod-lives-on", "head-moves"],
+  },
+  {
+    name: "alive-after-delete-goes-on",
+    kind: "N04, I2",
+    file: TEARDOWN,
+    find: `        return retreat("delete", { ...teardown, tries }, scope, now, now + deletePause(tries, limits));
+      }
+      return again({ ...teardown, tries }, scope, now, now + deletePause(tries, limits));
+    }
+    case "list": {`,
+    replace: `        return enter("cancel", { ...teardown, provenAt: now, tries: 0 }, scope, now);
+      }
+      return again({ ...teardown, tries }, scope, now, now + deletePause(tries, limits));
+    }
+    case "list": {`,
+    seeds: 60,
+    faults: ["runpod-lives-on", "head-moves"],
+  },
+  {
+    name: "delete-failure-is-done",
+    kind: "N14, I2",
+    file: PERFORM,
+    find: `      return { task: task.kind, outcome: { kind: answer.kind === "deleted" ? "deleted" : "not-found" } };`,
+    replace: `      return { task: task.kind, outcome: { kind: "deleted" } };`,
+    seeds: 150,
+    faults: ["runpod-newborn-404", "runpod-list-lag", ...PEOPLE],
+  },
+  {
+    name: "cancel-before-delete",
+    kind: "I8",
+    file: TEARDOWN,
+    find: `      return enter("delete", { ...teardown, recordPrice: price ?? teardown.recordPrice }, scope, now);`,
+    replace: `      if (scope.run !== null && teardown.provenAt === null && !teardown.cancelSent) {
+        const early: Teardown = { ...teardown, step: "cancel" };
+        return { kind: "task", teardown: early, task: { kind: "cancel-run", run: scope.run }, dueAt: now };
+      }
+      return enter("delete", { ...teardown, recordPrice: price ?? teardown.recordPrice }, scope, now);`,
+    seeds: 40,
+    faults: ["head-moves", "pull-closes"],
+  },
+  {
+    name: "cancel-without-reading",
+    kind: "N88, I8",
+    file: PERFORM,
+    find: "  if (run.value.attempt !== attempt) return { kind: \"not-ours\" };\n  if (run.value.status === \"completed\") return { kind: \"completed\" };",
+    replace: "",
+    seeds: 120,
+    faults: ["user-reruns", "user-cancels", "head-moves", "pull-closes"],
+  },
+  {
+    name: "lock-released-early",
+    kind: "N62, I1",
+    file: "shared/lifecycle/states/cleaning.ts",
+    find: "  const release = proven && state.resume === null && state.hold !== null && !state.lockReleased;",
+    replace: "  const release = state.resume === null && state.hold !== null && !state.lockReleased;",
+    seeds: 150,
+    faults: ["runpod-lives-on", "runpod-delete-fails", "pod-never-boots", "head-moves"],
+  },
+  {
+    name: "lock-never-released",
+    kind: "N61, I6",
+    file: GATE,
+    find: "      if (lock.holder === request.id) {",
+    replace: "      if (lock.holder === request.id && now < 0) {",
+    seeds: 20,
+    faults: [],
+  },
+  {
+    name: "no-fencing",
+    kind: "N48, I6",
+    file: GATE,
+    find: "      if (lock.holder !== null) return;",
+    replace: "",
+    seeds: 60,
+    faults: ["job-hangs"],
+  },
+  {
+    name: "last-in-first-out",
+    kind: "I6",
+    file: "durable-objects/gate/store.ts",
+    find: "FROM queue ORDER BY seq LIMIT 1`)",
+    replace: "FROM queue ORDER BY seq DESC LIMIT 1`)",
+    seeds: 300,
+    faults: ["job-hangs"],
+  },
+  {
+    name: "dedupe-before-accept",
+    kind: "N55, I10",
+    file: GATE,
+    find: "      if (this.store.delivered(delivery.guid)) {",
+    replace: "      if (now < 0) {",
+    seeds: 150,
+    faults: ["hook-doubled", "pull-closes", "pull-reopens", "user-rerequests", "prepare-fails"],
+  },
+  {
+    name: "second-signal-second-request",
+    kind: "N35, I10",
+    file: "shared/lifecycle/route.ts",
+    find: "      if (newest === undefined) return [...hints, open(signal.prNumber, signal.headSha, 1, 1, signal.sender, null)];",
+    replace: "      if (newest === undefined || endedAs(newest, \"superseded\")) return [...hints, open(signal.prNumber, signal.headSha, (newest?.generation ?? 0) + 1, 1, signal.sender, null)];",
+    seeds: 200,
+    faults: ["hook-delayed", "hook-doubled", "head-moves"],
+  },
+  {
+    name: "evidence-not-needed",
+    kind: "N100, I4",
+    file: JUDGE,
+    find: "  if (missing !== null) return verdict(",
+    replace: "  if (missing !== null && terms.limits.watchPoll < 0) return verdict(",
+    seeds: 60,
+    faults: ["job-without-evidence", "job-too-short"],
+  },
+  {
+    name: "skipped-tests-pass",
+    kind: "N100, I4",
+    file: JUDGE,
+    find: `  if (!testsEntered(job, terms)) {`,
+    replace: `  if (!testsEntered(job, terms) && job.conclusion !== "success") {`,
+    seeds: 60,
+    faults: ["job-skips-tests"],
+  },
+  {
+    name: "failed-read-kills",
+    kind: "N31, I11",
+    file: "shared/lifecycle/states/executing.ts",
+    find: "absent: sighting === null ? before.absent : ",
+    replace: "absent: sighting === null ? before.absent + 1 : ",
+    seeds: 60,
+    faults: ["runpod-refuses", "runpod-half-answer"],
+  },
+  {
+    name: "unknown-pull-is-closed",
+    kind: "N31, I11",
+    file: JUDGE,
+    find: "  if (pull === undefined || !pull.known) return null;",
+    replace: `  if (pull === undefined) return null;
+  if (!pull.known) return verdict("closed", "closed", "Nobody knows.");`,
+    seeds: 60,
+    faults: ["github-refuses"],
+  },
+  {
+    name: "reserve-is-ignored",
+    kind: "N164, I9",
+    file: PERFORM,
+    find: "  const answer = await ports.account.reserve(attemptId, micros);",
+    replace: `  const answer = await Promise.resolve({ ok: true, value: { kind: "reserved" } } as Awaited<ReturnType<typeof ports.account.reserve>>);`,
+    seeds: 20,
+    faults: [],
+  },
+  {
+    name: "settle-spends-nothing",
+    kind: "N164, I9",
+    file: "durable-objects/gate/money-table.ts",
+    find: "SET state = 'spent', micros = ?",
+    replace: "SET state = 'spent', micros = 0 * ?",
+    seeds: 200,
+    faults: ["small-budget", "pod-slow", "pod-runner-silent", "pod-never-boots"],
+  },
+  {
+    name: "alarm-not-set-anew",
+    kind: "N154, I7",
+    file: "durable-objects/platform.ts",
+    find: "    forget() {\n      armed = null;\n    },",
+    replace: "    forget() {},",
+    seeds: 60,
+    faults: ["alarm-lost"],
+  },
+  {
+    name: "crash-repeats-the-create",
+    kind: "N90, I1",
+    file: "shared/lifecycle/tasks.ts",
+    find: `  "create-pod": "lost",`,
+    replace: `  "create-pod": "again",`,
+    seeds: 300,
+    faults: ["crash-gate", "runpod-slow"],
+  },
+  {
+    name: "crash-forgets-the-task",
+    kind: "N16, I7",
+    file: GATE,
+    find: "      for (const task of this.store.unfinishedTasks()) {",
+    replace: "      for (const task of this.store.unfinishedTasks().slice(0, 0)) {",
+    seeds: 60,
+    faults: ["crash-gate"],
+  },
+  {
+    name: "read-only-acts",
+    kind: "N158, I12",
+    file: GATE,
+    find: "    if (this.#readOnly) return Promise.resolve();",
+    replace: "",
+    seeds: 60,
+    faults: ["newer-schema"],
+  },
+  {
+    name: "cut-answer-is-kept",
+    kind: "N42, I7",
+    file: "shared/github/wire.ts",
+    find: "    if (!parsed.ok) return parsed;\n    if (status !== 304",
+    replace: "    if (status !== 304 && etag !== null) etags?.set(key, { etag, text, link });\n    if (!parsed.ok) return parsed;\n    if (status !== 304",
+    seeds: 100,
+    faults: ["github-half-answer", "github-unreachable"],
+  },
+  {
+    name: "twin-check-hangs",
+    kind: "N96, I7",
+    file: "durable-objects/gate/publish.ts",
+    find: "    if (completed && (request.check.mayHaveTwins || written.mayHaveTwins)) {",
+    replace: "    if (completed && now < 0) {",
+    seeds: 300,
+    faults: ["github-slow", "github-hangs"],
+  },
+  {
+    name: "secret-in-the-log",
+    kind: "N151, I5",
+    file: PERFORM,
+    find: "    secrets.keep(task.attemptId, {",
+    replace: "    ports.log({ event: \"runner.minted\", jit: answer.value.jitConfig });\n    secrets.keep(task.attemptId, {",
+    seeds: 20,
+    faults: [],
+  },
+  {
+    name: "stray-not-removed",
+    kind: "N09, I2",
+    file: "durable-objects/gate/strays.ts",
+    find: "  follow(store, podId, why, since, attempt, move, now);\n}\n\n/** Performs",
+    replace: "  void move;\n}\n\n/** Performs",
+    seeds: 60,
+    faults: ["runpod-late-pod"],
+  },
+  {
+    name: "ledger-closed-before-proof",
+    kind: "N161, I2",
+    file: "shared/lifecycle/states/cleaning.ts",
+    find: "  const newlyProven = before.provenAt === null && move.teardown.provenAt !== null && state.attempt?.pod !== null;",
+    replace: "  const newlyProven = before.deletedAt === null && move.teardown.deletedAt !== null && state.attempt?.pod !== null;",
+    seeds: 60,
+    faults: ["runpod-lives-on", "head-moves"],
+  },
+  {
+    name: "a-reason-is-forgotten",
+    kind: "N92, I7",
+    file: "shared/lifecycle/verdict.ts",
+    find: "  return { kind, reason, detail };",
+    replace: `  return { kind, reason: kind === "superseded" ? "moved-on" : reason, detail };`,
+    seeds: 40,
+    faults: ["head-moves"],
+  },
+];
+
+const PARTS = ["shared", "durable-objects", "cron", "local/runpod", "pod", "sim", "package.json"];
+const root = join(import.meta.dirname, "..");
+
+interface Outcome {
+  readonly mutant: Mutant;
+  readonly verdict: "caught" | "SURVIVED" | "STALE";
+  readonly how: string;
+  readonly seconds: number;
+}
+
+function tryMutant(mutant: Mutant, seeds: number): Outcome {
+  const began = performance.now();
+  const outcome = (verdict: Outcome["verdict"], how: string): Outcome => ({
+    mutant,
+    verdict,
+    how,
+    seconds: (performance.now() - began) / 1000,
+  });
+  const dir = mkdtempSync(join(tmpdir(), "gpu-gate-mutant-"));
+  try {
+    for (const part of PARTS) {
+      mkdirSync(join(dir, part, ".."), { recursive: true });
+      cpSync(join(root, part), join(dir, part), { recursive: true });
+    }
+    symlinkSync(join(root, "node_modules"), join(dir, "node_modules"));
+    const file = join(dir, mutant.file);
+    const text = readFileSync(file, "utf8");
+    if (!text.includes(mutant.find)) return outcome("STALE", "its line is not there any more");
+    writeFileSync(file, text.replace(mutant.find, () => mutant.replace));
+    const args = [join(dir, "sim", "main.ts"), "--seeds", String(seeds), "--no-shrink"];
+    if (mutant.faults !== null) args.push("--fault", mutant.faults.join(",") || "none");
+    const run = spawnSync(process.execPath, args, { cwd: dir, encoding: "utf8" });
+    const caught = /seed (\d+): FAILED (\w+) at [\d.]+ s: (.*) \(\d+ events/.exec(run.stdout);
+    if (caught !== null) return outcome("caught", `${caught[2]} at seed ${caught[1]}: ${(caught[3] ?? "").slice(0, 90)}`);
+    if (run.status !== 0) return outcome("caught", `the run itself broke: ${run.stderr.trim().split("\n")[0]?.slice(0, 90) ?? ""}`);
+    return outcome("SURVIVED", `${seeds} seeds`);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { list: { type: "boolean", default: false }, seeds: { type: "string" } },
+});
+if (values.list) {
+  for (const mutant of MUTANTS) console.log(mutant.name);
+} else {
+  const chosen = MUTANTS.filter((mutant) => positionals.length === 0 || positionals.includes(mutant.name));
+  const outcomes: Outcome[] = [];
+  for (const mutant of chosen) {
+    const outcome = tryMutant(mutant, values.seeds === undefined ? mutant.seeds : Number(values.seeds));
+    outcomes.push(outcome);
+    console.log(
+      `${outcome.verdict.padEnd(8)} ${mutant.name.padEnd(30)} ${mutant.kind.padEnd(10)} ${outcome.seconds.toFixed(0).padStart(4)} s  ${outcome.how}`,
+    );
+  }
+  const bad = outcomes.filter((outcome) => outcome.verdict !== "caught");
+  console.log(`${outcomes.length - bad.length} of ${outcomes.length} mutants caught`);
+  process.exitCode = bad.length === 0 ? 0 : 1;
+}
