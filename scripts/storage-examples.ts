@@ -6,6 +6,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { closedPod, openCost } from "../durable-objects/gate/costs.ts";
 import { rememberHost } from "../durable-objects/gate/hosts.ts";
+import { Aggregates, type AggregateRecord } from "../durable-objects/gate/aggregates.ts";
 import type { Sql, SqlValue } from "../durable-objects/gate/ports.ts";
 import { migrate } from "../durable-objects/gate/schema.ts";
 import { Store } from "../durable-objects/gate/store.ts";
@@ -123,8 +124,42 @@ class Life {
     // What another attempt, on a machine that failed it, would have left.
     const machine = { gpuUuid: "GPU-1a2b3c4d-5e6f-7081-92a3-b4c5d6e7f809", dataCenterId: "EU-RO-1" };
     rememberHost(this.#sql, { attemptId: "r0-1", ...machine, why: "attempt-pod-died" }, this.#now);
+    this.#aggregated();
     store.flushCounters();
-    this.#show("concluded", ["counters", "strays", "tokens", "dispatches", "bad_hosts", "costs"]);
+    this.#show("concluded", ["counters", "strays", "tokens", "dispatches", "bad_hosts", "costs", "aggregates"]);
+  }
+
+  /** What a configured aggregator would have said of the same head. */
+  #aggregated(): void {
+    const record: AggregateRecord = {
+      round: {
+        startedAt: T0,
+        bornAt: 0,
+        hold: true,
+        draft: false,
+        draftAt: null,
+        againAt: null,
+        key: "pass",
+        judged: ["30412345678", "30412345670"],
+      },
+      check: {
+        series: 1,
+        id: "30412345690",
+        name: "Required checks",
+        published: "702-3c4d5e6f-718293a4",
+        completed: true,
+        writtenAt: this.#now,
+      },
+      seen: "311-5e6f7081-92a3b4c5",
+      changedAt: this.#now,
+    };
+    this.#sql.exec(
+      `INSERT INTO aggregates (head_sha, pr_number, live, heard_at, again_at, draft_at, record)
+       VALUES (?, 42, 1, ?, NULL, NULL, '{}')`,
+      HEAD,
+      this.#now - 1_000,
+    );
+    new Aggregates(this.#sql, this.#store).save(HEAD, true, record);
   }
 
   /** What happens between two tasks without being asked for: the proof, the job. */

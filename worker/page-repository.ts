@@ -39,6 +39,12 @@ export function repositorySection(one: RepositoryStatus, githubWebUrl: string): 
         : html`<h3>Under way</h3>
             ${openTable(others, view, base)}`
     }
+    ${
+      view.lanes.length === 0
+        ? null
+        : html`<h3>Lanes on own machines <small>${laneWords(view)}</small></h3>
+            ${laneTable(view)}`
+    }
     <h3>Last verdicts</h3>
     ${ended.length === 0 ? html`<p class="empty">None yet.</p>` : verdictTable(ended, base)}
   </section>`;
@@ -97,6 +103,36 @@ function openTable(requests: readonly RequestView[], view: GateView, base: strin
       html`<span data-since="${request.openedAt}">${stretch(view.at - request.openedAt)}</span>`,
     ]),
   );
+}
+
+function laneWords(view: GateView): string {
+  const open = view.lanes.filter((lane) => lane.state === "OPEN").length;
+  return open === 0 ? "all ready" : `${open} of ${view.lanes.length} open`;
+}
+
+/** A lane without a machine is open state: its checks are NOT RUN, which is neither passed nor failed. */
+function laneTable(view: GateView): Html {
+  return table(
+    ["Lane", "State", "Switch", "Labels", "Checks", "Why", "Looked at"],
+    view.lanes.map((lane) => [
+      lane.runbook === null ? html`${lane.name}` : html`<a href="${lane.runbook}">${lane.name}</a>`,
+      html`<span class="badge lane-${lane.state.toLowerCase()}">${lane.state}</span
+        >${lane.word === "" ? null : html` <b>${lane.word}</b>`}`,
+      html`<code>${lane.switchName}</code
+        >${lane.seenAt === null ? null : html` is ${lane.switchValue === null ? unsetWords(lane) : html`<code>${lane.switchValue}</code>`}`}`,
+      html`<code>${lane.labels.join(" ")}</code>`,
+      html`${lane.checks.length === 0 ? "–" : lane.checks.join(", ")}`,
+      html`${lane.why}`,
+      lane.seenAt === null
+        ? html`–`
+        : html`<span data-since="${lane.seenAt}">${stretch(view.at - lane.seenAt)}</span> ago`,
+    ]),
+  );
+}
+
+/** A switch that is not set is off; one that could not be read is neither. */
+function unsetWords(lane: GateView["lanes"][number]): string {
+  return lane.code === "lane-disabled" ? "not set" : "not readable";
 }
 
 function verdictTable(requests: readonly RequestView[], base: string): Html {

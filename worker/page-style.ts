@@ -52,6 +52,8 @@ code { font: 0.85em ui-monospace, monospace; }
 .badge.success { color: var(--good); background: var(--good-bg); }
 .badge.failure, .badge.timed_out { color: var(--bad); background: var(--bad-bg); }
 .badge.action_required { color: var(--wait); background: var(--wait-bg); }
+.badge.lane-ready { color: var(--good); background: var(--good-bg); }
+.badge.lane-open { color: var(--wait); background: var(--wait-bg); }
 @media (max-width: 700px) {
   .pod { grid-template-columns: 1fr 1fr; }
   .pod .gpu, .pod .for, .pod .state, .pod .id { grid-column: 1 / 3; text-align: left; }

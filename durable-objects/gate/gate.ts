@@ -23,6 +23,8 @@ import type { Dispatched, DispatchedAnswer, TokenUse } from "./dispatched.ts";
 import { closedPod, openCost, readCost } from "./costs.ts";
 import { bookRunning } from "./money.ts";
 import { failuresOf, forgetHosts, rememberHost } from "./hosts.ts";
+import { lookAtHead } from "./aggregate.ts";
+import { Aggregates } from "./aggregates.ts";
 import { lostOutcome, perform, sha256Hex } from "./perform.ts";
 import type { GatePorts } from "./ports.ts";
 import { publishCheck, wantsPublishing } from "./publish.ts";
@@ -45,6 +47,8 @@ export interface GateTick {
 
 /** Calls out at the same time, per gate: a Durable Object may hold six connections. */
 const PARALLEL = 5;
+/** Of these, looks of the aggregator: a burst of them leaves room for everything else. */
+const AGGREGATES_PARALLEL = 2;
 /** A loop run ends after this long and is taken up by the next alarm: an alarm may run for 15 minutes. */
 const LOOP_MS = 10 * 60_000;
 /** Deliveries are remembered longer than GitHub can redeliver them (3 days). */
@@ -57,6 +61,8 @@ export class Gate {
   readonly #ports: GatePorts;
   readonly #secrets = new Secrets();
   readonly #readOnly: boolean;
+  readonly #aggregates: Aggregates;
+  #aggregating = 0;
   readonly #inFlight = new Map<number, Promise<void>>();
   #pumping: Promise<void> | null = null;
   #nudge: (() => void) | null = null;
@@ -64,6 +70,7 @@ export class Gate {
   constructor(ports: GatePorts) {
     this.#ports = ports;
     this.store = new Store(ports.sql);
+    this.#aggregates = new Aggregates(ports.sql, this.store);
     this.#readOnly = migrate(ports.sql).readOnly;
     if (!this.#readOnly) this.#recover();
   }
@@ -105,6 +112,7 @@ export class Gate {
             break;
         }
       }
+      this.#aggregates.hear(delivery.signal, this.#ports.appId, now);
       this.store.markDelivered(delivery.guid, delivery.event, now, said.join("; ").slice(0, 500));
       this.store.count(`deliveries.${delivery.event}`);
       return { kind: "accepted", actions: said };
@@ -233,6 +241,7 @@ export class Gate {
     const now = this.#ports.clock.now();
     this.store.forgetDeliveries(now - DELIVERY_MEMORY_MS);
     forgetHosts(this.#ports.sql, now);
+    this.#aggregates.forget(now);
     this.store.flushCounters();
     bookRunning(this.#ports.sql, this.store, now);
     const overdue = this.store.dueTasks(now - 5_000, 1000).length;
@@ -279,6 +288,7 @@ export class Gate {
       if (now < until) {
         for (const task of this.store.dueTasks(now, PARALLEL)) {
           if (this.#inFlight.size >= PARALLEL) break;
+          if (task.lane === "aggregate" && this.#aggregating >= AGGREGATES_PARALLEL) break;
           this.#start(task, now);
         }
       }
@@ -291,10 +301,12 @@ export class Gate {
 
   #start(task: StoredTask, now: Millis): void {
     this.store.startTask(task.id, now);
+    if (task.lane === "aggregate") this.#aggregating += 1;
     const work = this.#perform({ ...task, startedAt: now, tries: task.tries + 1 }, now)
       .catch((error: unknown) => this.#failed({ ...task, startedAt: now }, error))
       .finally(() => {
         this.#inFlight.delete(task.id);
+        if (task.lane === "aggregate") this.#aggregating -= 1;
       });
     this.#inFlight.set(task.id, work);
   }
@@ -319,6 +331,16 @@ export class Gate {
         await reconcile(task, this.#ports, this.store, this.#client(null), {
           openIfUnknown: (what) => this.openIfUnknown(what),
           hint: (requestId) => this.hint(requestId),
+          aggregates: this.#aggregates,
+        });
+        break;
+      case "aggregate":
+        await lookAtHead(task, {
+          ports: this.#ports,
+          store: this.store,
+          aggregates: this.#aggregates,
+          github: this.#client(null),
+          repositoryId: this.store.meta("repository_id") ?? "",
         });
         break;
     }
@@ -349,6 +371,10 @@ export class Gate {
       if (this.store.task(task.id) === null) return;
       this.store.removeTask(task.id);
       this.#apply(task.subject, { kind: "done", taskId: task.id, done });
+      // The configuration may just have become known: the head gets its aggregate, if there is one.
+      if (parsed.kind === "authorize" && request.prNumber !== null) {
+        this.#aggregates.open(request.headSha, request.prNumber, this.#ports.clock.now());
+      }
     });
     this.#arm();
   }

@@ -48,7 +48,7 @@ export async function publishCheck(
   context: PublishContext,
   again: (requestId: string) => void,
 ): Promise<void> {
-  const { store, ports, github } = context;
+  const { store, ports } = context;
   let request = store.request(task.subject);
   if (request === null) return store.removeTask(task.id);
   if (task.kind === TWINS) return concludeTwins(task, request, context, again);
@@ -215,7 +215,7 @@ function retryAt(failure: GitHubFailure): Millis {
 }
 
 /** What tells two views apart, short enough to store with the request: FNV-1a over the text, twice, and its length. */
-export function fingerprint(view: CheckView): string {
+export function fingerprint(view: unknown): string {
   const text = JSON.stringify(view);
   return `${text.length}-${fnv(text, 0x811c9dc5)}-${fnv(text, 0x9747b28c)}`;
 }

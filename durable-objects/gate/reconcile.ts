@@ -2,14 +2,18 @@
  * Reconciling with GitHub: what webhooks did not tell. Open pull requests without a request get one; open requests look at
  * their pull request now. Takes no input, can run at any time, and does nothing twice.
  */
+import { readRules } from "../../shared/authorize/authorize.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import type { NewRequest } from "../../shared/lifecycle/route.ts";
+import type { Aggregates } from "./aggregates.ts";
+import { lookAtLanes } from "./lanes.ts";
 import type { GatePorts } from "./ports.ts";
 import type { Store, StoredTask } from "./store.ts";
 
 export interface ReconcileHands {
   readonly openIfUnknown: (what: NewRequest) => string | null;
   readonly hint: (requestId: string) => void;
+  readonly aggregates: Aggregates;
 }
 
 export async function reconcile(
@@ -44,5 +48,22 @@ export async function reconcile(
   for (const request of store.openRequests()) {
     if (request.prNumber !== null && heads.get(request.prNumber) !== request.headSha) hands.hint(request.id);
   }
+  await reconcileRules(ports, store, github);
+  ports.sql.transaction(() => hands.aggregates.compare(listed.value.items, ports.clock.now()));
+  const config = hands.aggregates.config();
+  if (config !== null) await lookAtLanes(config, ports, store, github);
   store.count("reconcile.done");
+}
+
+/** A configuration that changed on the default branch is known here within one round, also when no request reads it. */
+async function reconcileRules(ports: GatePorts, store: Store, github: GitHubClient): Promise<void> {
+  const known = store.repository();
+  if (known === null || store.meta("last_config") === null) return;
+  const rules = await readRules(github, { repositoryId: known.repository.id });
+  if ("outcome" in rules) return;
+  const { configHash } = rules.terms;
+  ports.sql.transaction(() => {
+    store.rememberConfig(configHash, rules.config);
+    if (store.meta("last_config") !== configHash) store.setMeta("last_config", configHash);
+  });
 }

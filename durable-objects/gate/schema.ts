@@ -66,6 +66,12 @@ const MIGRATIONS: readonly (readonly string[])[] = [
       tries INTEGER NOT NULL DEFAULT 0)`,
     `CREATE UNIQUE INDEX tasks_lane ON tasks (lane, subject)`,
     `CREATE INDEX tasks_due ON tasks (due_at)`,
+    // Heads that the aggregator answers for. Live: of an open pull request. The record is the look's, the rest the hints'.
+    `CREATE TABLE aggregates (
+      head_sha TEXT PRIMARY KEY, pr_number INTEGER NOT NULL, live INTEGER NOT NULL, heard_at INTEGER NOT NULL,
+      again_at INTEGER, draft_at INTEGER, record TEXT NOT NULL)`,
+    `CREATE INDEX aggregates_pull ON aggregates (pr_number, live)`,
+    `CREATE INDEX aggregates_live ON aggregates (live, heard_at)`,
     `CREATE TABLE audit (
       seq INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, request_id TEXT, act TEXT NOT NULL, reason TEXT,
       facts TEXT NOT NULL, hash TEXT)`,

@@ -11,12 +11,12 @@ import type { Millis } from "../../shared/ports.ts";
 import { MoneyTable, type MoneyLineIn, type MoneyRow } from "./money-table.ts";
 import type { Sql, SqlValue } from "./ports.ts";
 
-export type Lane = "main" | "check" | "stray" | "reconcile" | "cost";
+export type Lane = "main" | "check" | "stray" | "reconcile" | "cost" | "aggregate";
 
 export interface StoredTask {
   readonly id: number;
   readonly lane: Lane;
-  /** Request id, pod id, or `repository`. */
+  /** Request id, pod id, head SHA, or `repository`. */
   readonly subject: string;
   readonly kind: string;
   readonly payload: string;
@@ -42,7 +42,7 @@ export interface LockRow {
   readonly since: Millis | null;
 }
 
-const laneSchema = z.enum(["main", "check", "stray", "reconcile", "cost"]);
+const laneSchema = z.enum(["main", "check", "stray", "reconcile", "cost", "aggregate"]);
 
 export class Store {
   readonly #sql: Sql;
@@ -301,9 +301,10 @@ export class Store {
     this.#sql.exec(`DELETE FROM tasks WHERE id = ?`, id);
   }
 
+  /** The aggregator's looks come last: nothing that is paid for waits for them. */
   dueTasks(now: Millis, limit: number): readonly StoredTask[] {
     return this.#tasks(
-      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL ORDER BY due_at, id LIMIT ?`,
+      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL ORDER BY lane = 'aggregate', due_at, id LIMIT ?`,
       now,
       limit,
     );

@@ -6,6 +6,7 @@ import { conclusionOf } from "../../shared/lifecycle/verdict.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { keptPods } from "./retention.ts";
+import { laneViews, type LaneView } from "./lanes.ts";
 import type { LedgerLine, Store } from "./store.ts";
 
 export interface RequestView {
@@ -53,6 +54,8 @@ export interface GateView {
   readonly recent: readonly RequestView[];
   readonly pods: readonly PodView[];
   readonly ledger: readonly LedgerLine[];
+  /** Lanes on the maintainers' own machines: READY, or open state whose checks are NOT RUN. */
+  readonly lanes: readonly LaneView[];
   readonly counters: Readonly<Record<string, number>>;
 }
 
@@ -74,6 +77,7 @@ export function gateView(store: Store, now: Millis): GateView {
     recent: store.recentRequests(100).map(toView),
     pods: [...open.flatMap((request) => podView(request, now)), ...keptPods(store, now)],
     ledger: store.ledgerLines(200),
+    lanes: laneViews(store, now),
     counters: store.counters(),
   };
 }

@@ -10,13 +10,21 @@ import { actionsApi, type ActionsApi } from "./actions.ts";
 import { slashed } from "./call.ts";
 import { checksApi, type ChecksApi } from "./checks.ts";
 import type { EtagCache } from "./etag.ts";
+import { describeFailure } from "./failure.ts";
 import { pullsApi, type PullsApi } from "./pulls.ts";
 import { repositoryApi, type RepositoryApi } from "./repository.ts";
 import { runnersApi, type RunnersApi, type RunnerScope } from "./runners.ts";
 import { createWire } from "./wire.ts";
 
+/** One answered GET as it came, or why there is none. */
+export type PlainAnswer =
+  | { readonly kind: "answer"; readonly status: number; readonly body: string }
+  | { readonly kind: "failure"; readonly what: string };
+
 export interface GitHubClient extends RepositoryApi, PullsApi, ChecksApi, ActionsApi, RunnersApi {
   readonly repository: RepositoryHandle;
+  /** A plain read of one path, never conditional, with the App's own permissions: for lists that others judge whole. */
+  read(path: string): Promise<PlainAnswer>;
 }
 
 export interface GitHubClientDeps {
@@ -32,6 +40,11 @@ export function createGitHubClient({ app, repository, runners, etags }: GitHubCl
   const base = slashed(`${repository.owner}/${repository.name}`);
   return {
     repository,
+    async read(address) {
+      const answer = await app.asRepository(repository, { operation: "read", method: "GET", path: address });
+      if (answer.ok) return { kind: "answer", status: answer.value.status, body: answer.value.text };
+      return { kind: "failure", what: describeFailure(answer.error) };
+    },
     ...repositoryApi(wire, base),
     ...pullsApi(wire, base),
     ...checksApi(wire, base),

@@ -5,6 +5,7 @@
  * of the design's table is one arm below, by its number.
  */
 import { unreachable } from "../result.ts";
+import { isAggregateCheck } from "./aggregate-hints.ts";
 import type { GateRequest } from "./model.ts";
 import type { Actor, Signal } from "./signal.ts";
 
@@ -140,6 +141,8 @@ function workflowJob(signal: Extract<Signal, { kind: "workflow-job" }>, view: Ro
 }
 
 function checkRun(signal: Extract<Signal, { kind: "check-run" }>, view: RouteView): readonly RouteAction[] {
+  // "Re-run" on the aggregator's check asks for a new judgement of the checks, never for a GPU.
+  if (isAggregateCheck(signal, view.appId)) return [note("the aggregator's own check")];
   switch (signal.action) {
     case "rerequested": {
       const owner = view.ofCheckRun(signal.checkRunId) ?? view.ofHead(signal.headSha, "pull-request").at(-1) ?? null;

@@ -126,6 +126,8 @@ export type Aggregate = AggregatorDecision & {
   readonly rows: readonly AggregatorRow[];
   readonly lookAlikes: readonly LookAlike[];
   readonly failedProbes: readonly FailedProbe[];
+  /** Ids of the checks that spoke: of the required names and of those that they wait for. */
+  readonly counted: readonly string[];
 };
 
 /** Judges all required names at once. Wait means: call again when a check changes, at the latest when the limit ends. */
@@ -150,7 +152,14 @@ export function aggregate(input: AggregatorInput): Aggregate {
   const rows = judged.map(({ row }) =>
     waiting && isUndecided(row.name, running, delayed, inGrace, missing) ? { ...row, accepted: null } : row,
   );
-  const told = { rows, lookAlikes, failedProbes: required.flatMap((name) => failedProbe(name, newest, input)) };
+  const told = {
+    rows,
+    lookAlikes,
+    failedProbes: required.flatMap((name) => failedProbe(name, newest, input)),
+    counted: [...new Set(required.flatMap((name) => [name, ...dependenciesOf(name, rules)]))].flatMap(
+      (name) => newest.get(name)?.id ?? [],
+    ),
+  };
   if (waiting) {
     const ends = [...turns.values(), ...(inGrace ? [input.startedAt + graceMs] : [])].map((at) => at + 1);
     const next = Math.min(limitAt, ...ends.filter((at) => at > now));

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { Account } from "../../durable-objects/account/account.ts";
+import { aggregateRecordSchema } from "../../durable-objects/gate/aggregates.ts";
 import type { Sql } from "../../durable-objects/gate/ports.ts";
 import { migrate } from "../../durable-objects/gate/schema.ts";
 import { configFrom } from "../../shared/config/load.ts";
@@ -77,6 +78,7 @@ function parseRow(table: string, row: Readonly<Record<string, unknown>>): z.ZodS
   if (table === "tasks") return taskSchema.safeParse(row["payload"]);
   if (table === "audit")
     return z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])).safeParse(row["facts"]);
+  if (table === "aggregates") return aggregateRecordSchema.safeParse(row["record"]);
   if (table !== "requests") return z.unknown().safeParse(row);
   const record = row["record"] as Readonly<Record<string, unknown>>;
   return "id" in record ? requestSchema.safeParse(record) : stateSchema.safeParse(record["state"]);

@@ -80,6 +80,7 @@ export const VIEW: GateView = {
   recent: [],
   pods: [],
   ledger: [],
+  lanes: [],
   counters: {},
 };
 

@@ -1,0 +1,358 @@
+/**
+ * A look of the aggregator at one head: read the pull request, every check run of the head and the lanes' switches; judge;
+ * write the one check run that says it; say when to look again.
+ *
+ * Nothing is concluded from a part of the facts: what cannot be read keeps the answer open. Before a conclusion the rules
+ * are read once more from the default branch. A completed check run is never written again: what became untrue is said by
+ * a new one.
+ */
+import { readRules } from "../../shared/authorize/authorize.ts";
+import type { RepositoryConfig } from "../../shared/config/schema.ts";
+import type { CheckRun, CheckState } from "../../shared/github/checks.ts";
+import type { GitHubClient } from "../../shared/github/client.ts";
+import { describeFailure, failureClass, type GitHubFailure } from "../../shared/github/failure.ts";
+import { AGGREGATE_ID, isAggregateCheck } from "../../shared/lifecycle/aggregate-hints.ts";
+import { audit } from "../../shared/lifecycle/step.ts";
+import { aggregatorLimits, judgeRound, type HeadFacts, type Round } from "../../shared/policy/aggregate-round.ts";
+import { aggregateView, endedView, troubleView, type AggregateView } from "../../shared/policy/aggregate-view.ts";
+import type { ObservedCheck } from "../../shared/policy/aggregator.ts";
+import type { Millis } from "../../shared/ports.ts";
+import { DEBOUNCE_MS, PAUSED, type AggregateRecord, type AggregateRow, type Aggregates } from "./aggregates.ts";
+import type { GatePorts } from "./ports.ts";
+import { fingerprint } from "./publish.ts";
+import type { Store, StoredTask } from "./store.ts";
+
+export interface AggregateContext {
+  readonly ports: GatePorts;
+  readonly store: Store;
+  readonly aggregates: Aggregates;
+  readonly github: GitHubClient;
+  readonly repositoryId: string;
+}
+
+/** An open check run is rewritten at most this often: dozens of checks end one after the other. */
+const REWRITE_MS = 10_000;
+/** A head at rest is looked at with growing pauses, up to this. */
+const REST_MAX_MS = 3_600_000;
+/** Failed looks after which the check says that it cannot be judged. */
+const QUIET_TRIES = 3;
+/** Tries when GitHub says that this App may not speak here any more, before the audit says so. */
+const FORBIDDEN_TRIES = 12;
+
+type Seen =
+  | { readonly kind: "seen"; readonly facts: HeadFacts; readonly own: readonly CheckRun[] }
+  | { readonly kind: "over"; readonly why: string; readonly own: readonly CheckRun[] }
+  | { readonly kind: "unread"; readonly problem: string; readonly retryAt: Millis };
+
+export async function lookAtHead(task: StoredTask, context: AggregateContext): Promise<void> {
+  const { aggregates, ports, store } = context;
+  const row = aggregates.row(task.subject);
+  if (row === null || !row.live) return store.removeTask(task.id);
+  const beganAt = ports.clock.now();
+  const look = new Look(task, row, beganAt, context);
+  store.count("aggregate.looks");
+  const config = aggregates.config();
+  const name = config?.aggregator.name ?? null;
+  const seen = await read(row, config, context);
+  if (seen.kind === "unread") return config === null ? look.pause(seen) : look.trouble(seen, config);
+  if (seen.kind === "over") return look.end(seen.why, seen.own);
+  if (config === null || name === null) {
+    return look.end("The aggregator was taken out of the configuration", seen.own);
+  }
+  return look.judge(seen.facts, seen.own, config, name);
+}
+
+class Look {
+  readonly #task: StoredTask;
+  readonly #row: AggregateRow;
+  readonly #beganAt: Millis;
+  readonly #context: AggregateContext;
+
+  constructor(task: StoredTask, row: AggregateRow, beganAt: Millis, context: AggregateContext) {
+    this.#task = task;
+    this.#row = row;
+    this.#beganAt = beganAt;
+    this.#context = context;
+  }
+
+  async judge(facts: HeadFacts, own: readonly CheckRun[], config: RepositoryConfig, name: string): Promise<void> {
+    const { ports, store } = this.#context;
+    const now = this.#beganAt;
+    const before = this.#row.record;
+    const { round, result, publish } = judgeRound(before.round, facts, config, ports.appId, now);
+    const seen = fingerprint({ rows: result.rows, lookAlikes: result.lookAlikes, draft: facts.draft });
+    const record = { ...before, ...(seen === before.seen ? {} : { seen, changedAt: now }) };
+    const until = result.decision === "wait" ? result.until : null;
+    if (publish === "none") return this.#rest({ ...record, round }, config, until);
+
+    // A wait that was ended by a renamed aggregator is over under its old name.
+    const renamed = before.check.name !== null && before.check.name !== name && !before.check.completed;
+    if (renamed) return this.#giveUp(`This check is called ${name} now`, own, record, "renamed");
+    const view = aggregateView(result, config, aggregatorLimits(config).timeoutMs);
+    if (view.conclusion !== null) {
+      const rules = await this.#rulesNow();
+      if (rules.kind === "unread") return this.trouble(rules, config);
+      // The rules have changed: everything is looked at again under them.
+      if (rules.kind === "changed") return this.#next(record, now);
+    }
+    const written = await this.#write(view, publish, own, record, name);
+    if (written.kind === "failed") return this.#failed(written.failure, written.record);
+    if (written.kind === "later") return this.#rest({ ...written.record, round }, config, earliest(until, written.at));
+    if (view.conclusion !== null) {
+      const facts = {
+        head: this.#row.headSha,
+        pull: this.#row.prNumber,
+        conclusion: view.conclusion,
+        check: written.record.check.id,
+      };
+      store.audit(now, null, audit("aggregate.conclude", null, facts));
+      store.count(`aggregate.${view.conclusion}`);
+    }
+    this.#rest({ ...written.record, round }, config, until);
+  }
+
+  /** Something could not be read: asked again, later and later; the check says so, and concludes when the time is over. */
+  async trouble(unread: Extract<Seen, { kind: "unread" }>, config: RepositoryConfig): Promise<void> {
+    const { aggregator } = config;
+    const { record } = this.#row;
+    const { timeoutMs } = aggregatorLimits(config);
+    const overdue = this.#beganAt >= record.round.startedAt + timeoutMs;
+    const silent = record.round.key !== null || aggregator.name === null;
+    if (silent || (!overdue && this.#task.tries < QUIET_TRIES)) return this.pause(unread);
+    const view = troubleView(unread.problem, overdue);
+    const written = await this.#write(view, "same", [], record, aggregator.name ?? "");
+    const kept = written.record;
+    const round: Round =
+      overdue && written.kind === "written" ? { ...kept.round, key: "unread", judged: [] } : kept.round;
+    this.#save({ ...kept, round }, true);
+    this.pause(unread);
+  }
+
+  pause(unread: Extract<Seen, { kind: "unread" }>): void {
+    const { store } = this.#context;
+    store.count("aggregate.unread");
+    this.#again(Math.max(unread.retryAt, this.#beganAt + pauseAfter(this.#task.tries)), PAUSED, this.#task.tries);
+  }
+
+  /** Nobody waits for this head any more: an open check run is concluded, so that none is left hanging. */
+  async end(why: string, own: readonly CheckRun[]): Promise<void> {
+    const { record } = this.#row;
+    return this.#giveUp(why, own, record, "ended");
+  }
+
+  async #giveUp(
+    why: string,
+    own: readonly CheckRun[],
+    before: AggregateRecord,
+    how: "ended" | "renamed",
+  ): Promise<void> {
+    let record = before;
+    const { check } = before;
+    if (check.name !== null && !check.completed) {
+      const written = await this.#write(endedView(why), "same", own, before, check.name);
+      if (written.kind === "failed" && failureClass(written.failure) === "retry-later") {
+        return this.#failed(written.failure, written.record);
+      }
+      record = written.record;
+    }
+    record = { ...record, seen: null, round: { ...record.round, key: "ended", judged: [] } };
+    if (how === "renamed" || this.#heardSince()) return this.#next(record, this.#beganAt);
+    const { ports, store } = this.#context;
+    ports.sql.transaction(() => {
+      this.#save(record, false);
+      store.removeTask(this.#task.id);
+    });
+    store.count("aggregate.ended");
+  }
+
+  /** The default branch's rules: read before a conclusion, and only then, because reading them costs three calls. */
+  async #rulesNow(): Promise<
+    { readonly kind: "same" } | { readonly kind: "changed" } | Extract<Seen, { kind: "unread" }>
+  > {
+    const { github, repositoryId, store } = this.#context;
+    const rules = await readRules(github, { repositoryId });
+    if ("outcome" in rules) {
+      const { outcome } = rules;
+      if (outcome.kind === "unknown") return { kind: "unread", problem: outcome.why, retryAt: outcome.retryAt ?? 0 };
+      const detail = "detail" in outcome ? outcome.detail : "The rules cannot be read";
+      return { kind: "unread", problem: detail.replace(/\.$/, ""), retryAt: 0 };
+    }
+    const { configHash } = rules.terms;
+    if (configHash === store.meta("last_config")) return { kind: "same" };
+    store.rememberConfig(configHash, rules.config);
+    store.setMeta("last_config", configHash);
+    return { kind: "changed" };
+  }
+
+  /** Writes what the check run shall say, if it does not say it already. */
+  async #write(
+    view: AggregateView,
+    publish: "new" | "same",
+    own: readonly CheckRun[],
+    before: AggregateRecord,
+    name: string,
+  ): Promise<Written> {
+    const { aggregates, github, ports } = this.#context;
+    const now = this.#beganAt;
+    const print = fingerprint(view);
+    const known = before.check.id === null ? this.#lost(before, own) : null;
+    // A create whose answer was lost had said the end already: if that is still it, nothing is left to do.
+    if (known?.status === "completed" && known.conclusion === view.conclusion && publish === "same") {
+      const said = { ...before.check, id: known.id, published: print, completed: true, writtenAt: now };
+      return { kind: "written", record: { ...before, check: said } };
+    }
+    const fresh =
+      publish === "new" || before.check.name === null || before.check.completed || known?.status === "completed";
+    let check = before.check;
+    if (fresh) {
+      check = { series: check.series + 1, id: null, name, published: null, completed: false, writtenAt: null };
+    } else if (check.published === print) {
+      return { kind: "written", record: before };
+    } else if (view.conclusion === null && check.writtenAt !== null && now < check.writtenAt + REWRITE_MS) {
+      return { kind: "later", record: before, at: check.writtenAt + REWRITE_MS };
+    }
+    // Intent before call: should the answer of a create be lost, the next look finds the check run by this external id.
+    let record: AggregateRecord = { ...before, check };
+    if (fresh) aggregates.save(this.#row.headSha, true, { ...record, round: { ...record.round, key: null } });
+    const id = check.id ?? (fresh ? null : (known?.id ?? null));
+    const body = {
+      externalId: this.#externalId(check.series),
+      ...(ports.publicUrl === "" ? {} : { detailsUrl: `${ports.publicUrl}/` }),
+      output: { title: view.title, summary: view.summary },
+      state: stateOf(view),
+    };
+    const answer =
+      id === null
+        ? await github.createCheckRun({ ...body, name, headSha: this.#row.headSha })
+        : await github.updateCheckRun(id, body);
+    if (!answer.ok) return { kind: "failed", record, failure: answer.error };
+    const completed = view.conclusion !== null;
+    record = { ...record, check: { ...check, id: answer.value.id, published: print, completed, writtenAt: now } };
+    return { kind: "written", record };
+  }
+
+  /** The check run of a create whose answer was lost. */
+  #lost(record: AggregateRecord, own: readonly CheckRun[]): CheckRun | null {
+    return own.find((run) => run.externalId === this.#externalId(record.check.series)) ?? null;
+  }
+
+  #externalId(series: number): string {
+    return `${AGGREGATE_ID}${this.#row.headSha.slice(0, 12)}:${series}`;
+  }
+
+  #failed(failure: GitHubFailure, record: AggregateRecord): void {
+    const { store } = this.#context;
+    const { tries } = this.#task;
+    if (failureClass(failure) !== "retry-later" && tries === FORBIDDEN_TRIES) {
+      const facts = { head: this.#row.headSha, why: describeFailure(failure) };
+      store.audit(this.#beganAt, null, audit("aggregate.unpublishable", null, facts));
+    }
+    this.#save({ ...record, round: { ...record.round, key: null } }, true);
+    const retryAt = failure.reason === "rate-limited" ? failure.retryAtMs : 0;
+    this.#again(Math.max(retryAt, this.#beganAt + pauseAfter(tries)), PAUSED, tries);
+  }
+
+  /** All said. Looked at again when somebody is heard, when the same facts mean something else, and now and then. */
+  #rest(record: AggregateRecord, config: RepositoryConfig, until: Millis | null): void {
+    const now = this.#beganAt;
+    const every = Math.round(config.limits.reconcile * 1000);
+    const rest = now + Math.min(Math.max(REST_MAX_MS, every), Math.max(every, now - record.changedAt));
+    this.#next(record, Math.max(now, earliest(until, rest)));
+  }
+
+  #next(record: AggregateRecord, at: Millis): void {
+    this.#save(record, true);
+    this.#again(this.#heardSince() ? Math.min(at, this.#beganAt + DEBOUNCE_MS) : at, "look", 0);
+  }
+
+  #save(record: AggregateRecord, live: boolean): void {
+    this.#context.aggregates.save(this.#row.headSha, live, record);
+  }
+
+  #again(at: Millis, kind: string, tries: number): void {
+    const { ports, store } = this.#context;
+    store.putTask("aggregate", this.#row.headSha, kind, {}, at, ports.clock.now(), tries);
+  }
+
+  /** Somebody was heard while this look was under way. */
+  #heardSince(): boolean {
+    return (this.#context.aggregates.row(this.#row.headSha)?.heardAt ?? 0) >= this.#beganAt;
+  }
+}
+
+type Written =
+  | { readonly kind: "written"; readonly record: AggregateRecord }
+  | { readonly kind: "later"; readonly record: AggregateRecord; readonly at: Millis }
+  | { readonly kind: "failed"; readonly record: AggregateRecord; readonly failure: GitHubFailure };
+
+/** Everything a judgement needs, read side by side. One unread part makes the whole unread. */
+async function read(
+  row: AggregateRow,
+  config: RepositoryConfig | null,
+  { github, ports }: AggregateContext,
+): Promise<Seen> {
+  const switchNames = config === null ? [] : switchesOf(config);
+  const [pull, listed, ...values] = await Promise.all([
+    github.getPull(row.prNumber),
+    github.listCheckRunsForRef(row.headSha, { filter: "all" }),
+    ...switchNames.map((name) => github.getRepositoryVariable(name)),
+  ]);
+  const all = listed.ok ? listed.value.items : [];
+  const own = all.filter((run) => isAggregateCheck(run, ports.appId));
+  if (!pull.ok) {
+    const gone = pull.error.reason === "not-found" || pull.error.reason === "gone";
+    return gone ? { kind: "over", why: "The pull request is gone", own } : notRead("The pull request", pull.error);
+  }
+  if (pull.value.state !== "open") return { kind: "over", why: "The pull request was closed", own };
+  if (pull.value.headSha !== row.headSha) return { kind: "over", why: "Superseded by a newer commit", own };
+  if (!listed.ok) return notRead("The list of check runs", listed.error);
+  if (!listed.value.complete) {
+    return { kind: "unread", problem: "GitHub did not give the whole list of check runs", retryAt: 0 };
+  }
+  const switches: Record<string, string> = {};
+  for (const [index, value] of values.entries()) {
+    const name = switchNames[index] ?? "";
+    // A variable that is not set is off. One that cannot be read is neither off nor on.
+    if (value.ok) switches[name] = value.value;
+    else if (value.error.reason !== "not-found") return notRead(`The switch ${name}`, value.error);
+  }
+  const { headRef, draft } = pull.value;
+  const { draftAt, againAt } = row;
+  const now = ports.clock.now();
+  const checks = all.filter((run) => !isAggregateCheck(run, ports.appId)).map((run) => observed(run, now));
+  return { kind: "seen", facts: { headRef, draft, switches, checks, draftAt, againAt }, own };
+}
+
+/** Switches of the lanes that own a required check. */
+function switchesOf(config: RepositoryConfig): readonly string[] {
+  const required = new Set(config.required_checks.map((check) => check.name));
+  const names = Object.values(config.lanes).flatMap(({ own, checks }) =>
+    own !== null && checks.some((check) => required.has(check)) ? [own.switch] : [],
+  );
+  return [...new Set(names)];
+}
+
+/** A check that has not ended and has no time yet is of this moment; one that has ended without a time is old. */
+function observed(run: CheckRun, now: Millis): ObservedCheck {
+  const { id, name, status, conclusion, startedAt, completedAt, appId } = run;
+  const began = startedAt ?? (status === "completed" ? null : now);
+  return { id, name, status, conclusion, startedAt: began, createdAt: null, completedAt, appId };
+}
+
+function notRead(what: string, failure: GitHubFailure): Extract<Seen, { kind: "unread" }> {
+  const retryAt = failure.reason === "rate-limited" ? failure.retryAtMs : 0;
+  return { kind: "unread", problem: `${what} cannot be read: ${describeFailure(failure)}`, retryAt };
+}
+
+function stateOf(view: AggregateView): CheckState {
+  if (view.conclusion !== null) return { status: "completed", conclusion: view.conclusion };
+  return { status: view.status === "queued" ? "queued" : "in_progress" };
+}
+
+function earliest(a: Millis | null, b: Millis): Millis {
+  return a === null ? b : Math.min(a, b);
+}
+
+function pauseAfter(tries: number): Millis {
+  return Math.min(300_000, 1_000 * 2 ** Math.min(9, Math.max(0, tries - 1)));
+}
