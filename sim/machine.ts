@@ -73,10 +73,10 @@ function restartLoop(pod: VirtualPod, around: MachineSurroundings): void {
 function prove(pod: VirtualPod, around: MachineSurroundings, since: number): void {
   const { faults, rng, scheduler } = around;
   if (pod.releasedAt !== null || !pod.runtimeUp) return;
-  const wrong = faults.strikes("pod-wrong-proof", 0.06);
+  if (faults.strikes("pod-wrong-proof", 0.06)) pod.realGpu = "NVIDIA GeForce GTX 1050";
   const body = {
     podId: pod.id,
-    gpuName: wrong ? "NVIDIA GeForce GTX 1050" : pod.gpuId,
+    gpuName: pod.realGpu,
     gpuUuid: `GPU-${pod.id}`,
     gpuCount: 1,
     vramMb: 24_000,

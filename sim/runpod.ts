@@ -17,6 +17,9 @@ export interface VirtualPod {
   readonly name: string;
   readonly gpuId: string;
   readonly env: Readonly<Record<string, string>>;
+  /** What was asked for, and what is really in the machine: the API may tell a third thing. */
+  readonly askedGpu: string;
+  realGpu: string;
   readonly price: number;
   /** When the create was sent, and when the machine was rented. */
   readonly askedAt: Millis;
@@ -220,6 +223,8 @@ export class VirtualRunPod implements Server {
       name: body.name,
       gpuId: faults.strikes("pod-wrong-gpu", 0.1) ? "NVIDIA H100 80GB HBM3" : body.gpu.id,
       env: body.env,
+      askedGpu: body.gpu.id,
+      realGpu: body.gpu.id,
       price,
       askedAt: request.askedAt,
       createdAt: now,

@@ -45,5 +45,6 @@ function runProblem(world: WorldView, repository: Repository, run: Run, revision
   const pods = podsOf(world, repository.id).filter((pod) => pod.env["GPU_GATE_RUN_ID"] === run.id);
   if (pods.length === 0) return "no pod was bought for it";
   if (pods.some((pod) => pod.releasedAt === null)) return "its pod is not gone";
-  return null;
+  const wrong = pods.find((pod) => pod.realGpu !== pod.askedGpu);
+  return wrong === undefined ? null : `its machine has a ${wrong.realGpu} instead of a ${wrong.askedGpu}`;
 }
