@@ -366,7 +366,7 @@ describe("I9: whatever the order and whatever breaks", () => {
         expect(world.account.totals().spent).toBeGreaterThanOrEqual(sum);
         expect(world.account.totals().reserved).toBeLessThanOrEqual(world.cap);
       }),
-      { numRuns: 150 },
+      { numRuns: 100 },
     );
   });
 
