@@ -163,7 +163,7 @@ function costLines(request: GateRequest): string[] {
 function nextLines(ended: Verdict, request: GateRequest): string[] {
   const lines: string[] = [];
   if (ended.kind === "failed" && request.failedSteps.length > 0) {
-    lines.push("Failing:", ...request.failedSteps.slice(0, 50).map((name) => `- \`${safe(name)}\``), "");
+    lines.push("Failing:", ...request.failedSteps.slice(0, 50).map((name) => `- ${codeSpan(name)}`), "");
   }
   if (request.runUrl !== null) lines.push(`[Log of the job](${request.runUrl})`, "");
   if (ended.kind === "infrastructure" && request.tried.length > 0) lines.push(...triedTable(request), "");
@@ -251,6 +251,11 @@ function gpuLine(request: GateRequest): string {
 
 export function dollars(micros: number): string {
   return `USD ${(micros / 1_000_000).toFixed(4)}`;
+}
+
+/** Text from outside as Markdown code: shown as it is. Inside a span only its fence has a meaning, and line breaks end it. */
+export function codeSpan(text: string): string {
+  return `\`${text.replace(/[\r\n\t`]+/g, " ").slice(0, 300)}\``;
 }
 
 /** Text from outside inside Markdown: no markup, no table break, no mention, bounded. */
