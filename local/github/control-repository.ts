@@ -4,14 +4,25 @@
  * Each method is one thing a person could do on the site. A method that cannot be done there throws, with the reason.
  */
 
-import { emitCheckRun, suiteFor } from "./checks.ts";
+import { checkWritten, emitCheckRun, newCheckRun, suiteFor } from "./checks.ts";
 import { PullControl } from "./control-pulls.ts";
 import type { Hub } from "./hub.ts";
-import type { CheckRun, RoleName, Runner, WorkflowRun, WorkflowState } from "./model.ts";
-import { latestAttempt } from "./model.ts";
+import type { CheckRun, Conclusion, RoleName, Runner, WorkflowRun, WorkflowState } from "./model.ts";
+import { actionsAppId, latestAttempt } from "./model.ts";
 import { headRef } from "./pulls.ts";
 import { renderSuite } from "./render-checks.ts";
 import { renderAccount } from "./render-common.ts";
+
+/** A check run as an App reports it. */
+export interface CheckReport {
+  readonly name: string;
+  readonly id?: number;
+  /** Default: GitHub Actions. */
+  readonly appId?: number;
+  /** Null or absent: it has not ended. */
+  readonly conclusion?: Conclusion | null;
+  readonly status?: "queued" | "in_progress" | "completed";
+}
 
 export class RepositoryControl extends PullControl {
   // People
@@ -81,6 +92,28 @@ export class RepositoryControl extends PullControl {
   /** The check runs on a commit, oldest first, as plain records. */
   checkRuns(sha: string): readonly CheckRun[] {
     return [...this.hub.world.checkRuns.values()].filter((run) => run.repository.id === this.id && run.headSha === sha);
+  }
+
+  /**
+   * What an App reports on a commit: GitHub Actions unless another is named. Gives the check run's id; with `id`, news of
+   * an earlier one.
+   */
+  reportCheck(sha: string, report: CheckReport): number {
+    const {
+      appId = actionsAppId,
+      conclusion = null,
+      status = conclusion === null ? "in_progress" : "completed",
+    } = report;
+    const known = report.id === undefined ? null : this.#checkRun(report.id);
+    const run = known ?? newCheckRun(this.hub, suiteFor(this.hub, this.repository, appId, sha), { name: report.name });
+    const wasCompleted = run.status === "completed";
+    const now = this.hub.world.clock.now();
+    run.status = status;
+    run.conclusion = conclusion;
+    if (status !== "queued") run.startedAt ??= now;
+    run.completedAt = status === "completed" ? now : null;
+    checkWritten(this.hub, run, known === null ? "create" : "update", wasCompleted, this.repository.owner);
+    return run.id;
   }
 
   /** "Re-run" on one check. The check run itself stays as it is; only its suite is queued again. */
