@@ -118,7 +118,7 @@ describe.concurrent("the runner goes to a stranger", () => {
     const renting = await world.until(
       head,
       "an attempt with a pod",
-      ({ state }) => state.kind === "provisioning" && state.attempt?.pod != null,
+      ({ state }) => state.kind === "provisioning" && (state.attempt?.pod ?? null) !== null,
     );
     label.text = renting.state.kind === "provisioning" ? (renting.state.attempt?.label ?? "") : "";
     repository.dispatchWorkflow(OTHER, "mira");
@@ -192,7 +192,7 @@ describe.concurrent("the pod's calls", () => {
     const renting = await world.until(
       head,
       "a pod that starts",
-      ({ state }) => state.kind === "provisioning" && state.step === "start" && state.attempt?.pod != null,
+      ({ state }) => state.kind === "provisioning" && state.step === "start" && (state.attempt?.pod ?? null) !== null,
     );
     const attempt = renting.state.kind === "provisioning" ? renting.state.attempt : null;
     const nonces = { proof: seen[0]?.["GPU_GATE_PROOF_NONCE"] ?? "", exit: seen[0]?.["GPU_GATE_EXIT_NONCE"] ?? "" };
