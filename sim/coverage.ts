@@ -2,6 +2,7 @@
 import { REASON_CODES } from "../shared/audit/reasons.ts";
 import { stateKinds } from "../shared/lifecycle/model.ts";
 import { onRepeat } from "../shared/lifecycle/tasks.ts";
+import type { SqlValue } from "../durable-objects/gate/ports.ts";
 import { FAULT_KINDS } from "./faults.ts";
 
 type Counts = Map<string, number>;
@@ -22,8 +23,9 @@ export class Coverage {
   readonly #lastTask = new Map<string, string>();
 
   /** Reads what the gate stores, as it stores it. */
-  wrote(host: string, query: string, bindings: readonly unknown[]): void {
-    if (query.startsWith("INSERT INTO requests")) this.#request(host, String(bindings[0]), String(bindings[5]), String(bindings[9]));
+  wrote(host: string, query: string, bindings: readonly SqlValue[]): void {
+    if (query.startsWith("INSERT INTO requests"))
+      this.#request(host, String(bindings[0]), String(bindings[5]), String(bindings[9]));
     else if (query.startsWith("INSERT INTO tasks")) {
       bump(this.tasks, `${String(bindings[0])} ${String(bindings[2])}`);
       if (bindings[0] === "main") this.#lastTask.set(`${host} ${String(bindings[1])}`, String(bindings[2]));

@@ -113,7 +113,11 @@ export interface FaultPlan {
 }
 
 /** The plan of a seed. `only`: these kinds and no others; `without`: all but these. */
-export function planFaults(seed: number, only: ReadonlySet<FaultKind> | null, without: ReadonlySet<FaultKind>): FaultPlan {
+export function planFaults(
+  seed: number,
+  only: ReadonlySet<FaultKind> | null,
+  without: ReadonlySet<FaultKind>,
+): FaultPlan {
   const rng = new Prng(seed, "fault plan");
   // A calm run now and then: what works must be seen to work, and success needs a quiet hour.
   const density = rng.weighted({ none: 1, few: 4, some: 4, most: 1 });

@@ -146,7 +146,10 @@ export class Repository {
   readonly cancels: Cancel[] = [];
   readonly jobs = new Map<string, Job>();
   /** Heads that anybody was ever told of, with the files they changed. */
-  readonly heads = new Map<string, { readonly prNumber: number; readonly files: readonly File[]; readonly mergeSha: string }>();
+  readonly heads = new Map<
+    string,
+    { readonly prNumber: number; readonly files: readonly File[]; readonly mergeSha: string }
+  >();
   /** Users' own acts on heads, each of which may open one more request. */
   readonly asks = new Map<string, number>();
   config: string;
@@ -211,7 +214,11 @@ export class Repository {
     this.#startCi(pull, by);
   }
 
-  change(pull: Pull, by: User, action: "closed" | "reopened" | "converted_to_draft" | "ready_for_review" | "edited"): void {
+  change(
+    pull: Pull,
+    by: User,
+    action: "closed" | "reopened" | "converted_to_draft" | "ready_for_review" | "edited",
+  ): void {
     if (action === "closed") pull.state = "closed";
     if (action === "reopened") {
       pull.state = "open";
@@ -235,7 +242,12 @@ export class Repository {
     this.ask(pull.headSha);
     this.tell("issue_comment", "created", by, {
       issue: { number: pull.number, pull_request: {} },
-      comment: { id: Number(this.#nextId()), body, created_at: iso(this.now), user: { id: Number(by.id), login: by.login } },
+      comment: {
+        id: Number(this.#nextId()),
+        body,
+        created_at: iso(this.now),
+        user: { id: Number(by.id), login: by.login },
+      },
     });
   }
 
@@ -472,7 +484,16 @@ export class Repository {
     run.cancelAsked = false;
     run.updatedAt = this.now;
     const last = run.jobs.at(-1) ?? [];
-    run.jobs.push(last.map((job) => this.#newJob(job.name, job.labels, job.steps.map((step) => step.name), run.headSha)));
+    run.jobs.push(
+      last.map((job) =>
+        this.#newJob(
+          job.name,
+          job.labels,
+          job.steps.map((step) => step.name),
+          run.headSha,
+        ),
+      ),
+    );
     this.#around.trace.note(`run ${run.id} attempt ${run.attempt} by ${by.login}`);
     this.tellRun(run, "requested");
     if (run.path === EXECUTE) return;
@@ -550,7 +571,9 @@ export class Repository {
     if (faults.strikes("job-not-assigned", 0.08)) return;
     for (const run of this.runs.values()) {
       if (run.status === "completed" || run.cancelAsked || run.path !== EXECUTE) continue;
-      const job = run.jobs.at(-1)?.find((one) => one.status === "queued" && one.labels.every((label) => runner.labels.includes(label)));
+      const job = run.jobs
+        .at(-1)
+        ?.find((one) => one.status === "queued" && one.labels.every((label) => runner.labels.includes(label)));
       if (job === undefined) continue;
       runner.busy = true;
       job.status = "in_progress";
@@ -577,14 +600,19 @@ export class Repository {
     const silent = faults.strikes("job-without-evidence", 0.08);
     const tests = hangs ? 20_000_000 : short ? 500 : rng.int(20_000, 900_000);
     const lasts = [short ? 100 : rng.int(500, 5_000), short ? 100 : rng.int(2_000, 60_000), tests, 300];
-    const alive = (): boolean => this.runners.has(runner.id) && runner.status === "online" && job.status === "in_progress";
+    const alive = (): boolean =>
+      this.runners.has(runner.id) && runner.status === "online" && job.status === "in_progress";
     const enter = (index: number): void => {
       if (!alive()) return;
       const step = job.steps[index];
       if (step === undefined) {
         if (!silent && !fails && !skips) {
           job.annotations = [
-            { title: "gpu-gate-evidence", message: `{"tests":42,"durationMs":${Math.min(tests, 99_999_999)}}`, level: "notice" },
+            {
+              title: "gpu-gate-evidence",
+              message: `{"tests":42,"durationMs":${Math.min(tests, 99_999_999)}}`,
+              level: "notice",
+            },
           ];
         }
         this.#finishJob(run, job, fails ? "failure" : "success");
@@ -615,7 +643,12 @@ export class Repository {
       event,
       payload: {
         action,
-        repository: { id: Number(this.id), name: this.name, full_name: `${this.owner}/${this.name}`, owner: { login: this.owner } },
+        repository: {
+          id: Number(this.id),
+          name: this.name,
+          full_name: `${this.owner}/${this.name}`,
+          owner: { login: this.owner },
+        },
         installation: { id: Number(this.installationId) },
         sender: { id: Number(sender.id), login: sender.login },
         ...more,
@@ -654,7 +687,11 @@ export class Repository {
       labels: [...pull.labels].map((name) => ({ name })),
       user: { id: Number(pull.author.id), login: pull.author.login, type: "User" },
       head: { sha: pull.headSha, ref: pull.headRef, repo },
-      base: { sha: this.mainSha, ref: pull.baseRef, repo: { id: Number(this.id), full_name: `${this.owner}/${this.name}` } },
+      base: {
+        sha: this.mainSha,
+        ref: pull.baseRef,
+        repo: { id: Number(this.id), full_name: `${this.owner}/${this.name}` },
+      },
       changed_files: pull.files.length,
     };
   }

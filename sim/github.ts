@@ -54,9 +54,16 @@ export class VirtualGitHub implements Server {
       return json(201, { token, expires_at: iso(this.#options.now() + 3_600_000), permissions: {} });
     }
     const found = find(request.method, request.path);
-    const repository = this.repositories.find((one) => request.path.startsWith(`/repos/${one.owner}/${one.name}/`) || request.path === `/repos/${one.owner}/${one.name}`);
+    const repository = this.repositories.find(
+      (one) =>
+        request.path.startsWith(`/repos/${one.owner}/${one.name}/`) ||
+        request.path === `/repos/${one.owner}/${one.name}`,
+    );
     if (found === null || repository === undefined) return notFound();
-    if (found.route.name !== "installation" && !this.tokens.has((request.headers.get("authorization") ?? "").replace("token ", ""))) {
+    if (
+      found.route.name !== "installation" &&
+      !this.tokens.has((request.headers.get("authorization") ?? "").replace("token ", ""))
+    ) {
       return json(401, { message: "Bad credentials" });
     }
     const handler = HANDLERS[found.route.name];
@@ -70,9 +77,14 @@ export class VirtualGitHub implements Server {
   fault(kind: "refuses" | "rate-limit" | "outage"): NetAnswer {
     if (kind === "rate-limit") {
       const wait = this.#options.rng.int(1, 90);
-      return { status: 403, body: JSON.stringify({ message: "API rate limit exceeded" }), headers: { "retry-after": String(wait), "content-type": "application/json" } };
+      return {
+        status: 403,
+        body: JSON.stringify({ message: "API rate limit exceeded" }),
+        headers: { "retry-after": String(wait), "content-type": "application/json" },
+      };
     }
-    if (kind === "outage") return { status: 503, body: "<html>Unicorn!</html>", headers: { "content-type": "text/html" } };
+    if (kind === "outage")
+      return { status: 503, body: "<html>Unicorn!</html>", headers: { "content-type": "text/html" } };
     return this.#options.rng.chance(0.5) ? json(502, { message: "Server Error" }) : json(500, {});
   }
 
@@ -90,7 +102,12 @@ export class VirtualGitHub implements Server {
   }
 }
 
-type ServerHandler = (server: VirtualGitHub, repository: Repository, request: NetRequest, parts: readonly string[]) => NetAnswer;
+type ServerHandler = (
+  server: VirtualGitHub,
+  repository: Repository,
+  request: NetRequest,
+  parts: readonly string[],
+) => NetAnswer;
 
 function list(request: NetRequest, items: readonly unknown[], name: string | null): NetAnswer {
   const size = Math.min(100, Number(request.query.get("per_page") ?? "30"));
@@ -139,11 +156,19 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
     return pull === undefined ? notFound() : json(200, repository.pullJson(pull));
   },
   listPulls: (_server, repository, request) =>
-    list(request, [...repository.pulls.values()].filter((pull) => pull.state === "open").map((pull) => repository.pullJson(pull)), null),
+    list(
+      request,
+      [...repository.pulls.values()].filter((pull) => pull.state === "open").map((pull) => repository.pullJson(pull)),
+      null,
+    ),
   listPullFiles: (_server, repository, request, [number = ""]) => {
     const pull = repository.pulls.get(Number(number));
     if (pull === undefined) return notFound();
-    return list(request, pull.files.map((file) => ({ ...file, sha: null, changes: 3, patch: "@@" })), null);
+    return list(
+      request,
+      pull.files.map((file) => ({ ...file, sha: null, changes: 3, patch: "@@" })),
+      null,
+    );
   },
   getRole: (_server, repository, _request, [login = ""]) => {
     const user = repository.user(decodeURIComponent(login));
@@ -167,7 +192,11 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
       .filter((run) => event === null || run.event === event)
       .filter((run) => head === null || run.headSha === head)
       .filter((run) => since === "" || Math.floor(run.createdAt / 1000) * 1000 >= Date.parse(since));
-    return list(request, runs.toReversed().map((run) => repository.runJson(run)), "workflow_runs");
+    return list(
+      request,
+      runs.toReversed().map((run) => repository.runJson(run)),
+      "workflow_runs",
+    );
   },
   getRun: (server, repository, request, [id = ""]) => {
     const run = repository.runs.get(id);
@@ -185,7 +214,11 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
     const run = repository.runs.get(id);
     if (run === undefined || run.gone) return notFound();
     const jobs = run.jobs[Number(attempt) - 1] ?? [];
-    return list(request, jobs.map((job) => repository.jobJson(run, job, Number(attempt))), "jobs");
+    return list(
+      request,
+      jobs.map((job) => repository.jobJson(run, job, Number(attempt))),
+      "jobs",
+    );
   },
   listArtifacts: (_server, repository, request, [id = ""]) => {
     const run = repository.runs.get(id);
@@ -200,7 +233,11 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
         digest: `sha256:${"a".repeat(64)}`,
         created_at: iso(run.updatedAt),
         expires_at: iso(run.updatedAt + 7 * 86_400_000),
-        workflow_run: { id: Number(run.id), repository_id: Number(repository.id), head_repository_id: Number(repository.id) },
+        workflow_run: {
+          id: Number(run.id),
+          repository_id: Number(repository.id),
+          head_repository_id: Number(repository.id),
+        },
       })),
       "artifacts",
     );
@@ -208,8 +245,15 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
   cancelRun: (server, repository, request, [id = ""]) => {
     const run = repository.runs.get(id);
     if (run === undefined || run.gone) return notFound();
-    repository.cancels.push({ at: server.options.now(), run, attempt: run.attempt, lastRead: server.lastRead(request, id) });
-    return repository.cancel(run, false) ? json(202, {}) : json(409, { message: "Cannot cancel a workflow run that is completed" });
+    repository.cancels.push({
+      at: server.options.now(),
+      run,
+      attempt: run.attempt,
+      lastRead: server.lastRead(request, id),
+    });
+    return repository.cancel(run, false)
+      ? json(202, {})
+      : json(409, { message: "Cannot cancel a workflow run that is completed" });
   },
   mint: (_server, repository, request) => {
     const body = JSON.parse(request.body) as { name: string; labels: string[] };
@@ -321,7 +365,11 @@ function runnerJson(runner: { id: string; name: string; status: string; busy: bo
 }
 
 const R = String.raw`^/repos/[^/]+/[^/]+`;
-const route = (method: string, tail: string, name: string): Route => ({ method, pattern: new RegExp(`${R}${tail}$`), name });
+const route = (method: string, tail: string, name: string): Route => ({
+  method,
+  pattern: new RegExp(`${R}${tail}$`),
+  name,
+});
 
 const ROUTES: readonly Route[] = [
   route("GET", "", "getRepository"),

@@ -5,7 +5,7 @@
 import { Account } from "../durable-objects/account/account.ts";
 import { SweepMemory } from "../durable-objects/account/sweep-memory.ts";
 import { Gate, type GateTick } from "../durable-objects/gate/gate.ts";
-import type { AccountAnswer, AccountPort, GatePorts, PodListing } from "../durable-objects/gate/ports.ts";
+import type { AccountAnswer, AccountPort, GatePorts, PodListing, SqlValue } from "../durable-objects/gate/ports.ts";
 import { durableAlarm, type DurableAlarm } from "../durable-objects/platform.ts";
 import { createGitHubApp } from "../shared/github/app.ts";
 import { createGitHubClient } from "../shared/github/client.ts";
@@ -34,7 +34,7 @@ export interface HostSurroundings {
   /** How far this deployment's clock is from the providers'. */
   readonly skew: Millis;
   readonly log: (entry: Readonly<Record<string, unknown>>) => void;
-  readonly wrote: (host: GateHost, query: string, bindings: readonly unknown[]) => void;
+  readonly wrote: (host: GateHost, query: string, bindings: readonly SqlValue[]) => void;
 }
 
 /** An owner whose timers end with it. */
@@ -130,7 +130,10 @@ export function accountPort(host: () => AccountHost, net: Net, owner: () => Owne
       return { ok: false, why: error instanceof Error ? error.message : "the account object did not answer" };
     }
   }
-  async function flat<T>(operation: string, body: (account: Account) => Promise<AccountAnswer<T>>): Promise<AccountAnswer<T>> {
+  async function flat<T>(
+    operation: string,
+    body: (account: Account) => Promise<AccountAnswer<T>>,
+  ): Promise<AccountAnswer<T>> {
     const answer = await told(operation, body);
     return answer.ok ? answer.value : answer;
   }
@@ -257,7 +260,15 @@ export class GateHost {
         createGitHubClient({ app: made.value, repository: { ...repository, installationId }, runners, etags }),
       resolveImage: async () => {
         try {
-          return { ok: true, value: await net.rpc(owner, "registry", "digest", () => `ghcr.io/actions/actions-runner@sha256:${"c".repeat(64)}`) };
+          return {
+            ok: true,
+            value: await net.rpc(
+              owner,
+              "registry",
+              "digest",
+              () => `ghcr.io/actions/actions-runner@sha256:${"c".repeat(64)}`,
+            ),
+          };
         } catch (error) {
           return { ok: false, why: error instanceof Error ? error.message : "no answer" };
         }

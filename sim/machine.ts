@@ -19,7 +19,11 @@ export interface MachineSurroundings {
   readonly runpod: VirtualRunPod;
   readonly repository: (id: string) => Repository | undefined;
   /** One call to the gate over the network; the answer tells whether it was taken, null when there was none. */
-  readonly call: (pod: VirtualPod, word: PodWordKind, body: Readonly<Record<string, unknown>>) => Promise<boolean | null>;
+  readonly call: (
+    pod: VirtualPod,
+    word: PodWordKind,
+    body: Readonly<Record<string, unknown>>,
+  ) => Promise<boolean | null>;
 }
 
 /** The start script gives up when nobody takes its proof for this long. */

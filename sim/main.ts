@@ -36,7 +36,10 @@ function isFault(name: string): name is FaultKind {
 
 function faultsOf(text: string | undefined): ReadonlySet<FaultKind> | null {
   if (text === undefined) return null;
-  const names = text.split(",").map((name) => name.trim()).filter((name) => name !== "" && name !== "none");
+  const names = text
+    .split(",")
+    .map((name) => name.trim())
+    .filter((name) => name !== "" && name !== "none");
   const unknown = names.filter((name) => !isFault(name));
   if (unknown.length > 0) {
     console.error(`There is no fault called ${unknown.join(", ")}. Known: ${FAULT_KINDS.join(", ")}`);
@@ -73,6 +76,7 @@ async function many(): Promise<boolean> {
   let pods = 0;
   let virtualMs = 0;
   let lastSaid = began;
+  const cpuAtStart = cpuSeconds();
   for (let seed = start; seed < start + seeds && performance.now() < until; seed += 1) {
     const options: RunOptions = { ...base, seed };
     const result = await runSeed(options);
@@ -111,7 +115,11 @@ async function many(): Promise<boolean> {
     seeds: ran,
     start,
     seconds: Number(seconds.toFixed(1)),
+    cpuSeconds: Number((cpuSeconds() - cpuAtStart).toFixed(1)),
     schedulesPerSecond: Number((ran / seconds).toFixed(2)),
+    /** What one core would do if nobody else used it. */
+    schedulesPerCpuSecond: Number((ran / (cpuSeconds() - cpuAtStart)).toFixed(2)),
+    requestsPerCpuSecond: Number((coverage.concluded / (cpuSeconds() - cpuAtStart)).toFixed(1)),
     requestsPerSecond: Number((coverage.concluded / seconds).toFixed(1)),
     eventsPerSecond: Math.round(events / seconds),
     callsPerSecond: Math.round(calls / seconds),
@@ -128,21 +136,37 @@ async function many(): Promise<boolean> {
   if (coverage.notes.size > 0) console.log("notes", JSON.stringify(Object.fromEntries(coverage.notes)));
   if (failures.length > 0) {
     const tally = Map.groupBy(failures, (result) => result.violation?.checker ?? "trace");
-    for (const [checker, list] of tally) console.log(`${checker}: ${list.length} seeds, first ${list.slice(0, 8).map((one) => one.seed).join(" ")}`);
+    for (const [checker, list] of tally)
+      console.log(
+        `${checker}: ${list.length} seeds, first ${list
+          .slice(0, 8)
+          .map((failure) => failure.seed)
+          .join(" ")}`,
+      );
   }
   return failures.length > 0;
 }
 
+function cpuSeconds(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000_000;
+}
+
 function describe(result: RunResult): string {
   const { seed, violation, events, concluded, pods } = result;
-  const how = violation === null ? "held" : `FAILED ${violation.checker} at ${(violation.at / 1000).toFixed(1)} s: ${violation.what}`;
+  const how =
+    violation === null
+      ? "held"
+      : `FAILED ${violation.checker} at ${(violation.at / 1000).toFixed(1)} s: ${violation.what}`;
   return `seed ${seed}: ${how} (${events} events, ${concluded} requests, ${pods} pods)`;
 }
 
 async function explain(result: RunResult, options: RunOptions): Promise<void> {
   const small = await shrink(result, options);
   const kinds = small.result.faults.join(",") || "none";
-  console.log(`shrunk in ${small.runs} runs to ${small.options.maxPulls} pull requests, ${small.options.maxRepositories} repositories, faults: ${kinds}`);
+  console.log(
+    `shrunk in ${small.runs} runs to ${small.options.maxPulls} pull requests, ${small.options.maxRepositories} repositories, faults: ${kinds}`,
+  );
   console.log(`  ${describe(small.result)}`);
   const told = await runSeed({ ...small.options, keepTrace: true });
   console.log(told.trace.slice(-60).join("\n"));

@@ -124,7 +124,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "cancel-without-reading",
     kind: "N88, I8",
     file: PERFORM,
-    find: "  if (run.value.attempt !== attempt) return { kind: \"not-ours\" };\n  if (run.value.status === \"completed\") return { kind: \"completed\" };",
+    find: '  if (run.value.attempt !== attempt) return { kind: "not-ours" };\n  if (run.value.status === "completed") return { kind: "completed" };',
     replace: "",
     seeds: 120,
     faults: ["user-reruns", "user-cancels", "head-moves", "pull-closes"],
@@ -179,7 +179,8 @@ export const MUTANTS: readonly Mutant[] = [
     kind: "N35, I10",
     file: "shared/lifecycle/route.ts",
     find: "      if (newest === undefined) return [...hints, open(signal.prNumber, signal.headSha, 1, 1, signal.sender, null)];",
-    replace: "      if (newest === undefined || endedAs(newest, \"superseded\")) return [...hints, open(signal.prNumber, signal.headSha, (newest?.generation ?? 0) + 1, 1, signal.sender, null)];",
+    replace:
+      '      if (newest === undefined || endedAs(newest, "superseded")) return [...hints, open(signal.prNumber, signal.headSha, (newest?.generation ?? 0) + 1, 1, signal.sender, null)];',
     seeds: 200,
     faults: ["hook-delayed", "hook-doubled", "head-moves"],
   },
@@ -288,7 +289,8 @@ export const MUTANTS: readonly Mutant[] = [
     kind: "N42, I7",
     file: "shared/github/wire.ts",
     find: "    if (!parsed.ok) return parsed;\n    if (status !== 304",
-    replace: "    if (status !== 304 && etag !== null) etags?.set(key, { etag, text, link });\n    if (!parsed.ok) return parsed;\n    if (status !== 304",
+    replace:
+      "    if (status !== 304 && etag !== null) etags?.set(key, { etag, text, link });\n    if (!parsed.ok) return parsed;\n    if (status !== 304",
     seeds: 100,
     faults: ["github-half-answer", "github-unreachable"],
   },
@@ -306,7 +308,8 @@ export const MUTANTS: readonly Mutant[] = [
     kind: "N151, I5",
     file: PERFORM,
     find: "    secrets.keep(task.attemptId, {",
-    replace: "    ports.log({ event: \"runner.minted\", jit: answer.value.jitConfig });\n    secrets.keep(task.attemptId, {",
+    replace:
+      '    ports.log({ event: "runner.minted", jit: answer.value.jitConfig });\n    secrets.keep(task.attemptId, {',
     seeds: 20,
     faults: [],
   },
@@ -324,7 +327,8 @@ export const MUTANTS: readonly Mutant[] = [
     kind: "N161, I2",
     file: "shared/lifecycle/states/cleaning.ts",
     find: "  const newlyProven = before.provenAt === null && move.teardown.provenAt !== null && state.attempt?.pod !== null;",
-    replace: "  const newlyProven = before.deletedAt === null && move.teardown.deletedAt !== null && state.attempt?.pod !== null;",
+    replace:
+      "  const newlyProven = before.deletedAt === null && move.teardown.deletedAt !== null && state.attempt?.pod !== null;",
     seeds: 60,
     faults: ["runpod-lives-on", "head-moves"],
   },
@@ -367,13 +371,18 @@ function tryMutant(mutant: Mutant, seeds: number): Outcome {
     const file = join(dir, mutant.file);
     const text = readFileSync(file, "utf8");
     if (!text.includes(mutant.find)) return outcome("STALE", "its line is not there any more");
-    writeFileSync(file, text.replace(mutant.find, () => mutant.replace));
+    writeFileSync(
+      file,
+      text.replace(mutant.find, () => mutant.replace),
+    );
     const args = [join(dir, "sim", "main.ts"), "--seeds", String(seeds), "--no-shrink"];
     if (mutant.faults !== null) args.push("--fault", mutant.faults.join(",") || "none");
     const run = spawnSync(process.execPath, args, { cwd: dir, encoding: "utf8" });
     const caught = /seed (\d+): FAILED (\w+) at [\d.]+ s: (.*) \(\d+ events/.exec(run.stdout);
-    if (caught !== null) return outcome("caught", `${caught[2]} at seed ${caught[1]}: ${(caught[3] ?? "").slice(0, 90)}`);
-    if (run.status !== 0) return outcome("caught", `the run itself broke: ${run.stderr.trim().split("\n")[0]?.slice(0, 90) ?? ""}`);
+    if (caught !== null)
+      return outcome("caught", `${caught[2]} at seed ${caught[1]}: ${(caught[3] ?? "").slice(0, 90)}`);
+    if (run.status !== 0)
+      return outcome("caught", `the run itself broke: ${run.stderr.trim().split("\n")[0]?.slice(0, 90) ?? ""}`);
     return outcome("SURVIVED", `${seeds} seeds`);
   } finally {
     rmSync(dir, { recursive: true, force: true });

@@ -35,7 +35,15 @@ export interface Server {
   fault(kind: "refuses" | "rate-limit" | "outage", request: NetRequest): NetAnswer;
 }
 
-type Fate = "done" | "refuses" | "done-but-500" | "done-but-dropped" | "unreachable" | "hangs" | "half-answer" | "rate-limit";
+type Fate =
+  | "done"
+  | "refuses"
+  | "done-but-500"
+  | "done-but-dropped"
+  | "unreachable"
+  | "hangs"
+  | "half-answer"
+  | "rate-limit";
 
 const FATES: readonly (readonly [Fate, number])[] = [
   ["refuses", 0.03],

@@ -4,7 +4,17 @@
  */
 import { verdict } from "../shared/lifecycle/verdict.ts";
 import type { Faults } from "./faults.ts";
-import { APP_ID, CI, checkJson, EXECUTE, PREPARE, type CheckRun, type File, type Pull, type Repository, type User } from "./github-model.ts";
+import {
+  CI,
+  checkJson,
+  EXECUTE,
+  PREPARE,
+  type CheckRun,
+  type File,
+  type Pull,
+  type Repository,
+  type User,
+} from "./github-model.ts";
 import type { GateHost } from "./hosts.ts";
 import { Prng } from "./prng.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -138,7 +148,8 @@ export class People {
     const before = pull.headSha;
     for (let times = 0; times < 2; times += 1) {
       this.#sometimes("head-moves", 0.4, () => {
-        if (pull.state === "open") repository.push(pull, author, this.#rng.hex(40), this.#rng.chance(0.8) ? CODE : DOCS);
+        if (pull.state === "open")
+          repository.push(pull, author, this.#rng.hex(40), this.#rng.chance(0.8) ? CODE : DOCS);
       });
     }
     this.#sometimes("head-moves-back", 0.4, () => {
@@ -148,7 +159,9 @@ export class People {
       if (pull.state !== "open") return;
       repository.change(pull, author, "closed");
       if (!faults.strikes("pull-reopens", 0.6)) return;
-      this.#around.scheduler.in(this.#rng.int(500, Math.floor(horizonMs * 0.2)), "reopened", () => repository.change(pull, author, "reopened"));
+      this.#around.scheduler.in(this.#rng.int(500, Math.floor(horizonMs * 0.2)), "reopened", () =>
+        repository.change(pull, author, "reopened"),
+      );
     });
     this.#sometimes("base-changes", 0.3, () => repository.change(pull, author, "edited"));
     if (pull.draft) {

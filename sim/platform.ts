@@ -37,7 +37,9 @@ function virtualTimeout(delay: number): AbortSignal {
   const controller = new AbortController();
   const owner = owners.getStore();
   if (owner === undefined) throw new Error("a time-out outside of the simulation");
-  const timer = owner.timer(delay, () => controller.abort(new DOMException("The operation timed out.", "TimeoutError")));
+  const timer = owner.timer(delay, () =>
+    controller.abort(new DOMException("The operation timed out.", "TimeoutError")),
+  );
   timers.set(controller.signal, timer);
   return controller.signal;
 }
@@ -49,9 +51,14 @@ export function installPlatform(): () => void {
   const { subtle } = webcrypto;
   const own = {
     digest: async (algorithm: unknown, data: ArrayBuffer | ArrayBufferView): Promise<ArrayBuffer> => {
-      const name = typeof algorithm === "string" ? algorithm : String((algorithm as { name: string }).name);
-      const bytes = data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-      const digest = createHash(hashNames[name.toUpperCase()] ?? "sha256").update(bytes).digest();
+      const name = typeof algorithm === "string" ? algorithm : (algorithm as { name: string }).name;
+      const bytes =
+        data instanceof ArrayBuffer
+          ? new Uint8Array(data)
+          : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+      const digest = createHash(hashNames[name.toUpperCase()] ?? "sha256")
+        .update(bytes)
+        .digest();
       return digest.buffer.slice(digest.byteOffset, digest.byteOffset + digest.byteLength) as ArrayBuffer;
     },
     importKey: async (): Promise<object> => ({}),
@@ -60,10 +67,10 @@ export function installPlatform(): () => void {
   for (const [name, value] of Object.entries(own)) {
     Object.defineProperty(subtle, name, { value, configurable: true, writable: true });
   }
-  const realTimeout = AbortSignal.timeout;
+  const real = Object.getOwnPropertyDescriptor(AbortSignal, "timeout");
   AbortSignal.timeout = virtualTimeout;
   return () => {
-    AbortSignal.timeout = realTimeout;
+    if (real !== undefined) Object.defineProperty(AbortSignal, "timeout", real);
     for (const name of Object.keys(own)) Reflect.deleteProperty(subtle, name);
   };
 }

@@ -30,7 +30,13 @@ export interface RunResult {
 /** The healed world is given this long to come to rest: two lifetimes of a pod behind a full queue. */
 const HEAL_MS = 12 * 3_600_000;
 
-export const DEFAULT_RUN = { only: null, without: new Set<FaultKind>(), maxPulls: 4, maxRepositories: 2, keepTrace: false };
+export const DEFAULT_RUN = {
+  only: null,
+  without: new Set<FaultKind>(),
+  maxPulls: 4,
+  maxRepositories: 2,
+  keepTrace: false,
+};
 
 export async function runSeed(options: RunOptions): Promise<RunResult> {
   const plan = planFaults(options.seed, options.only, options.without);
@@ -43,7 +49,9 @@ export async function runSeed(options: RunOptions): Promise<RunResult> {
   });
   const began = world.now;
   try {
-    world.trace.note(`faults: ${[...plan.weights].map(([kind, weight]) => `${kind} x${weight.toFixed(2)}`).join(", ") || "none"}`);
+    world.trace.note(
+      `faults: ${[...plan.weights].map(([kind, weight]) => `${kind} x${weight.toFixed(2)}`).join(", ") || "none"}`,
+    );
     await world.run(HEAL_MS);
     for (const [kind, times] of world.faults.struck) world.coverage.faults.set(kind, times);
     return {
@@ -92,7 +100,7 @@ export async function shrink(failed: RunResult, from: RunOptions, maxRuns = 150)
   let kinds = [...result.faults];
   const keepOnly = (keep: readonly FaultKind[]): RunOptions => ({ ...best, only: new Set(keep) });
   for (let size = Math.ceil(kinds.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
-    for (let at = 0; at < kinds.length; ) {
+    for (let at = 0; at < kinds.length;) {
       const rest = [...kinds.slice(0, at), ...kinds.slice(at + size)];
       if (await fails(keepOnly(rest))) kinds = rest;
       else at += size;

@@ -54,7 +54,8 @@ export interface RunPodOptions {
   readonly onPod: (pod: VirtualPod) => void;
 }
 
-const CAPACITY = "There are no longer any instances available with the requested specifications. Please refresh and try again.";
+const CAPACITY =
+  "There are no longer any instances available with the requested specifications. Please refresh and try again.";
 const GPUS = DEFAULT_TIERS.flatMap((tier) => tier.gpuIds);
 /** Pods on a page of a list. */
 const PAGE = 2;
@@ -102,7 +103,11 @@ export class VirtualRunPod implements Server {
 
   perform(request: NetRequest): NetAnswer {
     const operation = this.operation(request.method, request.path);
-    if (operation !== "openapi" && operation !== "graphql" && request.headers.get("authorization") !== `Bearer ${this.apiKey}`) {
+    if (
+      operation !== "openapi" &&
+      operation !== "graphql" &&
+      request.headers.get("authorization") !== `Bearer ${this.apiKey}`
+    ) {
       return problem(401, "Unauthorized", "Invalid API key");
     }
     const now = this.#options.scheduler.now;
@@ -132,7 +137,10 @@ export class VirtualRunPod implements Server {
       case "getPodLogs": {
         const pod = this.#find(request.path.replace(/\/logs$/, ""));
         if (pod === undefined || now < pod.knownFrom) return this.#unknown();
-        return { status: 200, body: `data: ${JSON.stringify({ source: "container", line: "[gpu-gate] hello", ts: "" })}\n\n` };
+        return {
+          status: 200,
+          body: `data: ${JSON.stringify({ source: "container", line: "[gpu-gate] hello", ts: "" })}\n\n`,
+        };
       }
       case "billing": {
         const from = Date.parse(request.query.get("startTime") ?? "");
@@ -148,7 +156,10 @@ export class VirtualRunPod implements Server {
         return json(200, { records });
       }
       case "openapi":
-        return { status: 200, body: this.#options.faults.strikes("runpod-contract-moved", 0.1) ? this.#movedDocument : this.#document };
+        return {
+          status: 200,
+          body: this.#options.faults.strikes("runpod-contract-moved", 0.1) ? this.#movedDocument : this.#document,
+        };
       case "catalog":
         return json(200, { gpus: [...this.#prices].map(([id, price]) => this.#gpu(id, price)) });
       case "graphql":
@@ -169,7 +180,8 @@ export class VirtualRunPod implements Server {
   }
 
   fault(kind: "refuses" | "rate-limit" | "outage"): NetAnswer {
-    if (kind === "rate-limit") return problem(429, "Too Many Requests", "Rate limited", { "retry-after": String(this.#options.rng.int(1, 60)) });
+    if (kind === "rate-limit")
+      return problem(429, "Too Many Requests", "Rate limited", { "retry-after": String(this.#options.rng.int(1, 60)) });
     if (kind === "outage") return { status: 503, body: "<html>down</html>", headers: { "content-type": "text/html" } };
     return problem(this.#options.rng.chance(0.5) ? 500 : 502, "Upstream", "Something went wrong");
   }
@@ -191,12 +203,20 @@ export class VirtualRunPod implements Server {
 
   #create(request: NetRequest): NetAnswer {
     const { faults, rng, scheduler } = this.#options;
-    const body = JSON.parse(request.body) as { name: string; image: string; gpu: { id: string; count: number }; env: Record<string, string> };
+    const body = JSON.parse(request.body) as {
+      name: string;
+      image: string;
+      gpu: { id: string; count: number };
+      env: Record<string, string>;
+    };
     if (faults.strikes("runpod-balance", 0.05)) return problem(402, "Payment Required", "Insufficient balance");
-    if (faults.strikes("runpod-image-refused", 0.05)) return problem(422, "Unprocessable", "The image manifest was not found");
+    if (faults.strikes("runpod-image-refused", 0.05))
+      return problem(422, "Unprocessable", "The image manifest was not found");
     if (faults.strikes("runpod-pool-forbidden", 0.1)) return problem(403, "Forbidden", "No access to this pool");
-    if (faults.strikes("runpod-invalid", 0.1)) return problem(rng.chance(0.7) ? 400 : 422, "Bad Request", "A rule was broken");
-    if (faults.on("runpod-capacity-everywhere") && faults.strikes("runpod-capacity-everywhere", 0.6)) return problem(400, "Bad Request", CAPACITY);
+    if (faults.strikes("runpod-invalid", 0.1))
+      return problem(rng.chance(0.7) ? 400 : 422, "Bad Request", "A rule was broken");
+    if (faults.on("runpod-capacity-everywhere") && faults.strikes("runpod-capacity-everywhere", 0.6))
+      return problem(400, "Bad Request", CAPACITY);
     if (faults.strikes("runpod-capacity", 0.3)) return problem(rng.chance(0.5) ? 400 : 500, "Error", CAPACITY);
     const price = this.#prices.get(body.gpu.id);
     if (price === undefined) return problem(400, "Bad Request", CAPACITY);
@@ -305,7 +325,9 @@ export class VirtualRunPod implements Server {
       cost: running ? pod.price : 0,
       createdAt: new Date(pod.createdAt).toISOString(),
       startedAt: pod.startedAt === null ? null : new Date(pod.startedAt).toISOString(),
-      runtime: pod.runtimeUp ? { uptime: 1, gpus: [{ util: pod.busy ? 80 : 0 }], cpu: { util: pod.busy ? 50 : 1 } } : null,
+      runtime: pod.runtimeUp
+        ? { uptime: 1, gpus: [{ util: pod.busy ? 80 : 0 }], cpu: { util: pod.busy ? 50 : 1 } }
+        : null,
       env: pod.env,
       locked: false,
     };

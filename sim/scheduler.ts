@@ -57,10 +57,11 @@ export class Scheduler {
       if (next.cancelled) continue;
       this.#now = next.at;
       this.events += 1;
-      const before = this.activity;
+      const active = this.activity;
       next.run();
       // An event that set nothing going has nothing to wait for.
-      if (this.activity !== before || next.what.startsWith("answer") || next.what.startsWith("timeout")) await this.settle();
+      if (this.activity !== active || next.what.startsWith("answer") || next.what.startsWith("timeout"))
+        await this.settle();
       return next.what;
     }
   }
@@ -70,9 +71,9 @@ export class Scheduler {
     let quiet = 0;
     for (let turn = 0; quiet < QUIET_TURNS; turn += 1) {
       if (turn > MOST_TURNS) throw new Error("the code under test does not come to rest");
-      const before = this.activity;
+      const active = this.activity;
       await new Promise<void>((resolve) => setImmediate(resolve));
-      quiet = this.activity === before ? quiet + 1 : 0;
+      quiet = this.activity === active ? quiet + 1 : 0;
     }
   }
 

@@ -87,7 +87,12 @@ export class World implements WorldView {
       const config = drawConfig(own, this.faults).text;
       if (index < count) {
         repositories.push(
-          new Repository(index, config, { ...around, rng: own, deliver: (to, hook) => this.#deliver(to, hook) }, nextId),
+          new Repository(
+            index,
+            config,
+            { ...around, rng: own, deliver: (to, hook) => this.#deliver(to, hook) },
+            nextId,
+          ),
         );
       }
     }
@@ -99,7 +104,11 @@ export class World implements WorldView {
       nextId,
       onCheck: (repository, check) => this.#wrote(repository, check),
     });
-    this.runpod = new VirtualRunPod({ ...around, rng: new Prng(plan.seed, "runpod"), onPod: (pod) => this.#rented(pod) });
+    this.runpod = new VirtualRunPod({
+      ...around,
+      rng: new Prng(plan.seed, "runpod"),
+      onPod: (pod) => this.#rented(pod),
+    });
     this.net = new Net(
       scheduler,
       this.faults,
@@ -140,7 +149,13 @@ export class World implements WorldView {
     }
     // A gate learns its repository's name from its first delivery, so one delivery arrives in any case.
     for (const repository of repositories) {
-      this.#post(repository, "installation", `installed-${repository.id}`, JSON.stringify(repository.installedJson()), 10);
+      this.#post(
+        repository,
+        "installation",
+        `installed-${repository.id}`,
+        JSON.stringify(repository.installedJson()),
+        10,
+      );
     }
     this.#planDisasters();
     this.#cronLater();
@@ -272,12 +287,16 @@ export class World implements WorldView {
           ),
         adoptStray: (podId, why, createdAt, price) =>
           rpc("gate", "adoptStray", () => inGate(id, (host) => host.gate.adoptStray(podId, why, createdAt, price))),
-        retentionOf: (podId) => rpc("gate", "retentionOf", () => inGate(id, (host) => retentionOf(host.gate.store, podId))),
+        retentionOf: (podId) =>
+          rpc("gate", "retentionOf", () => inGate(id, (host) => retentionOf(host.gate.store, podId))),
       }),
       account: {
         registered: () =>
-          rpc("account", "registered", () => this.account.inside((account) => account.registered().map((one) => one.id))),
-        listPods: (notBefore) => rpc("account", "listPods", () => this.account.inside((account) => account.listPods(notBefore))),
+          rpc("account", "registered", () =>
+            this.account.inside((account) => account.registered().map((one) => one.id)),
+          ),
+        listPods: (notBefore) =>
+          rpc("account", "listPods", () => this.account.inside((account) => account.listPods(notBefore))),
         beginSweep: (leaseMs) => rpc("account", "beginSweep", () => this.account.sweeps.begin(clock.now(), leaseMs)),
         endSweep: (observations) => rpc("account", "endSweep", () => this.account.sweeps.end(observations)),
       },
@@ -293,15 +312,20 @@ export class World implements WorldView {
         account: {
           openReservations: () =>
             rpc("account", "openReservations", () => this.account.inside((account) => account.openReservations())),
-          compareBooks: (seen) => rpc("account", "compareBooks", () => this.account.inside((account) => account.compareBooks(seen))),
-          bills: (startMs, endMs) => rpc("account", "bills", () => this.account.inside((account) => account.bills(startMs, endMs))),
+          compareBooks: (seen) =>
+            rpc("account", "compareBooks", () => this.account.inside((account) => account.compareBooks(seen))),
+          bills: (startMs, endMs) =>
+            rpc("account", "bills", () => this.account.inside((account) => account.bills(startMs, endMs))),
           takeBillingTurn: (day, retryMs) =>
-            rpc("account", "takeBillingTurn", () => this.account.inside((account) => account.takeBillingTurn(day, retryMs))),
+            rpc("account", "takeBillingTurn", () =>
+              this.account.inside((account) => account.takeBillingTurn(day, retryMs)),
+            ),
           billingDone: (day, problems) =>
             rpc("account", "billingDone", () => this.account.inside((account) => account.billingDone(day, problems))),
         },
         gate: (id) => ({
-          money: (asked) => rpc("gate", "money", () => inGate(id, (host) => gateMoney(host.sql, host.gate.store, asked))),
+          money: (asked) =>
+            rpc("gate", "money", () => inGate(id, (host) => gateMoney(host.sql, host.gate.store, asked))),
           recordBills: (bills, window) =>
             rpc("gate", "recordBills", () =>
               inGate(id, (host) =>
@@ -360,7 +384,8 @@ export class World implements WorldView {
       this.trace.note(`log ${text}`);
     }
     const audit = entry["audit"];
-    if (typeof audit === "object" && audit !== null) this.trace.note(`audit ${JSON.stringify((audit as { body?: unknown }).body ?? audit)}`);
+    if (typeof audit === "object" && audit !== null)
+      this.trace.note(`audit ${JSON.stringify((audit as { body?: unknown }).body ?? audit)}`);
   }
 
   // GitHub's side.
@@ -390,7 +415,8 @@ export class World implements WorldView {
     this.scheduler.in(delay, `webhook ${event}`, () => {
       const host = this.hosts.find((one) => one.repository === repository);
       const parsed = parseWebhook({ event, guid, text });
-      if (!parsed.ok) throw new Error(`the virtual GitHub sent an unreadable ${event}: ${JSON.stringify(parsed.error)}`);
+      if (!parsed.ok)
+        throw new Error(`the virtual GitHub sent an unreadable ${event}: ${JSON.stringify(parsed.error)}`);
       if (host === undefined || !("deliveries" in parsed.value)) return;
       for (const delivery of parsed.value.deliveries) {
         if (event === "installation") {
@@ -400,7 +426,10 @@ export class World implements WorldView {
         this.net
           .rpc(this.#worker, "gate", `accept ${event}`, () => host.inside((gate) => gate.accept(delivery)))
           .then(
-            (accepted) => this.trace.note(`webhook ${event}.${String(delivery.signal.kind)}: ${accepted.kind} ${accepted.actions.join("; ")}`),
+            (accepted) =>
+              this.trace.note(
+                `webhook ${event}.${delivery.signal.kind}: ${accepted.kind} ${accepted.actions.join("; ")}`,
+              ),
             () => this.trace.note(`webhook ${event} was answered 500`),
           );
       }
@@ -408,7 +437,9 @@ export class World implements WorldView {
   }
 
   #wrote(repository: Repository, check: CheckRun): void {
-    this.trace.note(`check ${check.externalId ?? "?"} on ${check.headSha.slice(0, 8)}: ${check.status} ${check.conclusion ?? ""} '${check.title}'`);
+    this.trace.note(
+      `check ${check.externalId ?? "?"} on ${check.headSha.slice(0, 8)}: ${check.status} ${check.conclusion ?? ""} '${check.title}'`,
+    );
     for (const checker of this.#options.checkers) {
       this.#report(checker, checker.wrote?.(this, repository, check) ?? null);
     }
@@ -446,7 +477,16 @@ export class World implements WorldView {
           const { podId, gpuName, gpuUuid, vramMb, cuda, nvrtc, gpuCount, scriptSha256 } = proof;
           return gate.podCall(attempt, nonce, {
             kind: "proof",
-            proof: { podId, gpuName, gpuUuid, vramMb, driverCuda: cuda, nvrtc, count: gpuCount, scriptHash: scriptSha256 },
+            proof: {
+              podId,
+              gpuName,
+              gpuUuid,
+              vramMb,
+              driverCuda: cuda,
+              nvrtc,
+              count: gpuCount,
+              scriptHash: scriptSha256,
+            },
           });
         }),
       );

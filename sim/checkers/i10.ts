@@ -24,7 +24,8 @@ export function i10(): Checker {
         for (const row of rows) {
           if (row.open > 1) return `${row.head_sha.slice(0, 8)} has ${row.open} open requests`;
           const asked = host.repository.asks.get(row.head_sha) ?? 0;
-          if (row.n > 1 + asked) return `${row.head_sha.slice(0, 8)} has ${row.n} requests, and was asked for again ${asked} times`;
+          if (row.n > 1 + asked)
+            return `${row.head_sha.slice(0, 8)} has ${row.n} requests, and was asked for again ${asked} times`;
         }
       }
       return null;

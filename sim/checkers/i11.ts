@@ -36,7 +36,8 @@ function deleteProblem(world: WorldView, request: NetRequest): string | null {
 function healthy(pod: VirtualPod, run: Run, world: WorldView): boolean {
   const job = run.jobs.at(-1)?.[0];
   if (!pod.busy || !pod.runtimeUp || pod.status !== "RUNNING" || run.path !== EXECUTE) return false;
-  if (job?.status !== "in_progress" || job.runnerId === "31337" || run.attempt !== 1 || run.cancelAsked || run.gone) return false;
+  if (job?.status !== "in_progress" || job.runnerId === "31337" || run.attempt !== 1 || run.cancelAsked || run.gone)
+    return false;
   const testing = job.steps[2]?.status === "in_progress";
   const age = world.now - pod.createdAt + Math.abs(world.skew) + SLACK_MS;
   // A test step that began seconds ago may not have been read yet.
@@ -47,7 +48,9 @@ function healthy(pod: VirtualPod, run: Run, world: WorldView): boolean {
 function excused(repository: Repository, run: Run, world: WorldView): boolean {
   const { weights } = world.faults.plan;
   if (weights.has("operator-stops") || weights.has("newer-schema")) return true;
-  const head = [...repository.heads].find(([sha, one]) => one.mergeSha === run.inputs["tested_sha"] || sha === run.inputs["tested_sha"]);
+  const head = [...repository.heads].find(
+    ([sha, one]) => one.mergeSha === run.inputs["tested_sha"] || sha === run.inputs["tested_sha"],
+  );
   const pull = head === undefined ? undefined : repository.pulls.get(head[1].prNumber);
   return pull === undefined || pull.changes.some((at) => at > run.createdAt - 60_000);
 }

@@ -13,7 +13,8 @@ export function i4(): Checker {
     name: "I4",
     wrote(world, repository, check) {
       if (check.status !== "completed") return null;
-      if (check.conclusion === "neutral" || check.conclusion === "skipped") return `a check concluded as ${check.conclusion}`;
+      if (check.conclusion === "neutral" || check.conclusion === "skipped")
+        return `a check concluded as ${check.conclusion}`;
       if (check.conclusion !== "success" || check.name.endsWith("(shadow)")) return null;
       const head = repository.heads.get(check.headSha);
       if (head === undefined) return `success on ${check.headSha}, which no pull request ever had`;

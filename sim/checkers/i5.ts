@@ -7,7 +7,11 @@ import { GPU_GATE_TAGS } from "../../shared/runpod/tags.ts";
 import type { NetRequest } from "../net.ts";
 import type { Checker, WorldView } from "../view.ts";
 
-const ALLOWED = new Set<string>([...Object.values(POD_ENV), ...Object.values(POD_FACTS), ...Object.values(GPU_GATE_TAGS)]);
+const ALLOWED = new Set<string>([
+  ...Object.values(POD_ENV),
+  ...Object.values(POD_FACTS),
+  ...Object.values(GPU_GATE_TAGS),
+]);
 
 export function i5(): Checker {
   let read = 0;
@@ -44,7 +48,8 @@ export function i5(): Checker {
 
 function secretsOf(world: WorldView): readonly string[] {
   const secrets = [world.runpod.apiKey, ...world.github.tokens];
-  for (const repository of world.github.repositories) for (const runner of repository.runners.values()) secrets.push(runner.jit);
+  for (const repository of world.github.repositories)
+    for (const runner of repository.runners.values()) secrets.push(runner.jit);
   for (const pod of world.runpod.pods) {
     for (const name of Object.values(POD_ENV)) {
       const value = pod.env[name];

@@ -25,7 +25,10 @@ export function i6(): Checker {
         books.set(host, book);
         if (book.writes === host.writes) continue;
         book.writes = host.writes;
-        const rows = host.sql.exec<Row>("SELECT seq, request_id, act, facts FROM audit WHERE seq > ? ORDER BY seq", book.read);
+        const rows = host.sql.exec<Row>(
+          "SELECT seq, request_id, act, facts FROM audit WHERE seq > ? ORDER BY seq",
+          book.read,
+        );
         for (const row of rows) {
           book.read = row.seq;
           const wrong = entry(book, row);
@@ -34,7 +37,7 @@ export function i6(): Checker {
       }
       return null;
     },
-    end(world) {
+    end() {
       for (const [host, book] of books) {
         const lock = host.gate.store.lock();
         if (lock.holder !== null) return `${host.repository.name}: ${lock.holder} still holds the lock`;
@@ -67,7 +70,8 @@ function entry(book: Book, row: Row): string | null {
     }
     case "lock.release": {
       const fence = (JSON.parse(row.facts) as { fence: number }).fence;
-      if (book.holder !== id || fence !== book.fence) return `${id} released a lock that ${book.holder ?? "nobody"} holds`;
+      if (book.holder !== id || fence !== book.fence)
+        return `${id} released a lock that ${book.holder ?? "nobody"} holds`;
       book.holder = null;
       return null;
     }

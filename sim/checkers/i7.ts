@@ -7,7 +7,9 @@ export function i7(): Checker {
   return {
     name: "I7",
     wrote(_world, _repository, check) {
-      return check.status === "completed" && check.conclusion === null ? "a check was completed without a conclusion" : null;
+      return check.status === "completed" && check.conclusion === null
+        ? "a check was completed without a conclusion"
+        : null;
     },
     end(world) {
       for (const host of world.hosts) {
@@ -18,7 +20,8 @@ export function i7(): Checker {
         for (const request of host.gate.store.recentRequests(1000)) {
           const { state } = request;
           if (state.kind !== "concluded") return `${request.id} is still ${state.kind}`;
-          if (!isReasonCode(state.verdict.reason)) return `${request.id} ended for '${state.verdict.reason}', which is no reason code`;
+          if (!isReasonCode(state.verdict.reason))
+            return `${request.id} ended for '${state.verdict.reason}', which is no reason code`;
           const series = checks.filter((check) => check.externalId?.startsWith(`${request.id}:`) === true);
           if (series.length === 0) return `${request.id} has no check`;
         }

@@ -14,8 +14,10 @@ export function i8(): Checker {
         for (const cancel of repository.cancels.slice(seen.get(repository) ?? 0)) {
           const { run } = cancel;
           if (cancel.lastRead === null) return `run ${run.id} is cancelled without having been read`;
-          if (cancel.lastRead.attempt !== 1) return `attempt ${cancel.lastRead.attempt} of run ${run.id} is cancelled; ours is 1`;
-          if (cancel.lastRead.status === "completed") return `run ${run.id} is cancelled although it was read as completed`;
+          if (cancel.lastRead.attempt !== 1)
+            return `attempt ${cancel.lastRead.attempt} of run ${run.id} is cancelled; ours is 1`;
+          if (cancel.lastRead.status === "completed")
+            return `run ${run.id} is cancelled although it was read as completed`;
           if (run.path !== EXECUTE) continue;
           const pod = podsOf(world, repository.id).find(
             (one) => one.env["GPU_GATE_RUN_ID"] === run.id && !one.late && one.createdAt <= cancel.at,

@@ -1,0 +1,182 @@
+/** Faults that the simulator found, each held by a test of its own. */
+import { expect, test } from "vitest";
+import { Gate } from "../../durable-objects/gate/gate.ts";
+import type { GatePorts } from "../../durable-objects/gate/ports.ts";
+import { publishCheck } from "../../durable-objects/gate/publish.ts";
+import type { Store } from "../../durable-objects/gate/store.ts";
+import { authorize, type AuthorizePort } from "../../shared/authorize/authorize.ts";
+import { createEtagCache } from "../../shared/github/etag.ts";
+import type { GitHubAnswer } from "../../shared/github/call.ts";
+import type { GitHubClient } from "../../shared/github/client.ts";
+import { createWire, NOT_JSON } from "../../shared/github/wire.ts";
+import { systemRandom } from "../../shared/ports.ts";
+import { err, ok } from "../../shared/result.ts";
+import * as z from "zod";
+import { nodeSql } from "../support/node-sql.ts";
+
+const HEAD = "a".repeat(40);
+const actor = { id: "7", login: "mona" };
+const repository = { id: "101", owner: "acme", name: "widgets" };
+
+/** A gate whose every way out is cut: what it reaches for is in `reached`. */
+function gateWith(github: Partial<GitHubClient>) {
+  let now = 1_000_000;
+  const reached: string[] = [];
+  const nobody = (name: string) =>
+    new Proxy({} as GatePorts["account"] & GatePorts["runpod"], {
+      get: (_target, method) => () => {
+        reached.push(`${name}.${String(method)}`);
+        return Promise.resolve({ ok: false, why: "cut" });
+      },
+    });
+  const sql = nodeSql();
+  const ports: GatePorts = {
+    sql,
+    alarm: { set: () => undefined },
+    clock: { now: () => now },
+    random: systemRandom,
+    account: nobody("account"),
+    runpod: nobody("runpod"),
+    github: () =>
+      new Proxy(github as GitHubClient, {
+        get: (target, method) => {
+          const own: unknown = Reflect.get(target, method);
+          if (own !== undefined) return own;
+          return () => {
+            reached.push(`github.${String(method)}`);
+            return Promise.resolve(err({ reason: "server", status: 500 }));
+          };
+        },
+      }),
+    resolveImage: () => Promise.resolve({ ok: false, why: "cut" }),
+    publicUrl: "https://gate.test",
+    deployment: "test",
+    appId: "4711",
+    log: () => undefined,
+  };
+  return { ports, sql, reached, pass: (ms: number) => (now += ms) };
+}
+
+const opened = {
+  guid: "g1",
+  event: "pull_request",
+  repository,
+  installationId: "77",
+  signal: {
+    kind: "pull-request",
+    action: "opened",
+    prNumber: 1,
+    headSha: HEAD,
+    headRepositoryId: "101",
+    draft: false,
+    label: null,
+    sender: actor,
+  },
+} as const;
+
+test("a body that was cut on its way is not remembered with its etag", async () => {
+  const asked: (string | undefined)[] = [];
+  const bodies = ['{"id": 1', '{"id": 1}'];
+  const wire = createWire(
+    (call) => {
+      asked.push(call.etag);
+      const answer: GitHubAnswer = { status: 200, text: bodies[asked.length - 1] ?? "", etag: '"same"', link: null };
+      return Promise.resolve(ok(answer));
+    },
+    "101",
+    createEtagCache(),
+  );
+  const schema = z.object({ id: z.number() });
+  expect(await wire.get("get", "/x", schema)).toEqual(err({ reason: "unreadable", what: NOT_JSON }));
+  expect(await wire.get("get", "/x", schema)).toEqual(ok({ id: 1 }));
+  expect(asked).toEqual([undefined, undefined]);
+});
+
+test("a cut answer for the configuration file is asked for again, and is no broken configuration", async () => {
+  const port = {
+    getRepository: () =>
+      Promise.resolve(ok({ id: "101", fullName: "acme/widgets", defaultBranch: "main", archived: false })),
+    getBranchHead: () => Promise.resolve(ok(HEAD)),
+    getFile: () => Promise.resolve(err({ reason: "unreadable", what: NOT_JSON })),
+  } as unknown as AuthorizePort;
+  const { outcome } = await authorize(port, { repositoryId: "101", prNumber: 1, headSha: HEAD, actor, now: 0 });
+  expect(outcome.kind).toBe("unknown");
+});
+
+test("a gate that finds a newer schema performs no stored task, takes no word and changes no row", async () => {
+  const { ports, sql, reached, pass } = gateWith({});
+  new Gate(ports).accept(opened);
+  sql.exec("UPDATE schema_version SET version = 99 WHERE id = 1");
+  const gate = new Gate(ports);
+  expect(gate.readOnly).toBe(true);
+  const before = JSON.stringify([
+    sql.exec("SELECT * FROM tasks"),
+    sql.exec("SELECT * FROM requests"),
+    sql.exec("SELECT * FROM audit"),
+  ]);
+  pass(60_000);
+  await gate.run();
+  gate.hint("r1");
+  expect(gate.stop("r1", { kind: "cancelled", reason: "cancelled-by-operator", detail: "" })).toBe(false);
+  expect(gate.adoptStray("p1", "reap-late-pod", 0)).toBe(false);
+  expect(await gate.podCall("r1-1", "nonce", { kind: "exit", code: 0 })).toBe(false);
+  const after = JSON.stringify([
+    sql.exec("SELECT * FROM tasks"),
+    sql.exec("SELECT * FROM requests"),
+    sql.exec("SELECT * FROM audit"),
+  ]);
+  expect(after).toBe(before);
+  expect(reached).toEqual([]);
+});
+
+test("a stray is booked with the price its finder saw", () => {
+  const { ports } = gateWith({});
+  const gate = new Gate(ports);
+  gate.accept(opened);
+  gate.adoptStray("p1", "reap-late-pod", 5, 0.79);
+  expect(gate.store.ledgerLine("p1")).toMatchObject({ price_per_hour: 0.79, paid_from: 5, closed_at: null });
+});
+
+test("the second check of a create that was sent twice is concluded like the first", async () => {
+  const known = { id: "1", externalId: "r1:0", status: "queued" };
+  const late = { id: "2", externalId: "r1:0", status: "queued" };
+  const other = { id: "3", externalId: "r9:0", status: "queued" };
+  let listed: object[] = [];
+  const updated: string[] = [];
+  const { ports } = gateWith({
+    listCheckRunsForRef: () => Promise.resolve(ok({ items: listed, complete: true })),
+    createCheckRun: () => Promise.resolve(ok(known)),
+    updateCheckRun: (id: string) => {
+      updated.push(id);
+      return Promise.resolve(ok({ ...known, id }));
+    },
+  } as unknown as Partial<GitHubClient>);
+  const gate = new Gate(ports);
+  gate.accept(opened);
+  const request = gate.store.request("r1");
+  if (request === null) throw new Error("the request must be there");
+  const verdict = { kind: "closed", reason: "closed", detail: "" } as const;
+  gate.store.saveRequest({ ...request, task: null, state: { kind: "concluded", at: 0, verdict } });
+  const perform = (tries: number, kind: string) => {
+    const id = gate.store.putTask("check", "r1", kind, {}, 0, 0, tries);
+    const task = gate.store.task(id);
+    if (task === null) throw new Error("the task must be there");
+    const queueInfo = (requestId: string) => ({ ...gate.queueInfo(requestId) });
+    return publishCheck(
+      task,
+      { ports, store: gate.store, github: ports.github(repository, "77", { kind: "repository" }), queueInfo },
+      () => undefined,
+    );
+  };
+  // The answer of an earlier create was lost, and its check run is not there yet: a second one is made.
+  await perform(2, "check");
+  expect(waitingTask(gate.store)).toBe("twins");
+  listed = [{ ...known, status: "completed" }, late, other];
+  await perform(1, "twins");
+  expect(updated).toEqual(["2"]);
+  expect(waitingTask(gate.store)).toBeUndefined();
+});
+
+function waitingTask(store: Store): string | undefined {
+  return store.taskOf("check", "r1")?.kind;
+}

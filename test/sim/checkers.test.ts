@@ -1,0 +1,376 @@
+/** Each checker can object: shown a history that breaks its invariant, it says so; shown the honest twin, it does not. */
+import { describe, expect, test } from "vitest";
+import { checkersFor } from "../../sim/checkers/index.ts";
+import { EXECUTE, type CheckRun, type Repository, type Run } from "../../sim/github-model.ts";
+import type { NetRequest } from "../../sim/net.ts";
+import type { VirtualPod } from "../../sim/runpod.ts";
+import type { Checker, WorldView } from "../../sim/view.ts";
+
+const MINUTE = 60_000;
+const HEAD = "a".repeat(40);
+const MERGE = "b".repeat(40);
+
+function checker(name: string): Checker {
+  const found = checkersFor().find((one) => one.name === name);
+  if (found === undefined) throw new Error(`no checker ${name}`);
+  return found;
+}
+
+function pod(more: Partial<VirtualPod> = {}): VirtualPod {
+  return {
+    id: "p1",
+    name: "gpu-gate-sim-101-r1-1",
+    gpuId: "NVIDIA L4",
+    askedGpu: "NVIDIA L4",
+    realGpu: "NVIDIA L4",
+    env: {
+      GPU_GATE_REPOSITORY_ID: "101",
+      GPU_GATE_RUN_ID: "9",
+      GPU_GATE_ATTEMPT: "r1-1",
+      GPU_GATE_REQUEST: "r1",
+      GPU_GATE_JIT_CONFIG: "jit-of-p1",
+    },
+    price: 1,
+    askedAt: 0,
+    createdAt: 0,
+    listedFrom: 0,
+    knownFrom: 0,
+    late: false,
+    status: "RUNNING",
+    placed: true,
+    runtimeUp: true,
+    busy: false,
+    startedAt: 0,
+    deletes: [],
+    livesUntil: 0,
+    releasedAt: null,
+    vanished: false,
+    onRelease: null,
+    ...more,
+  };
+}
+
+function run(more: Partial<Run> = {}): Run {
+  const job = {
+    id: "1",
+    name: "GPU tests",
+    labels: [],
+    status: "completed",
+    conclusion: "success",
+    runnerId: "5",
+    startedAt: 0,
+    completedAt: 5 * MINUTE,
+    steps: ["a", "b", "Run GPU tests", "d"].map((name) => ({ name, status: "completed", conclusion: "success" })),
+    checkRunId: "2",
+    annotations: [{ title: "gpu-gate-evidence", message: "{}", level: "notice" }],
+  } as Run["jobs"][number][number];
+  return {
+    id: "9",
+    path: EXECUTE,
+    inputs: { request: "r1", tested_sha: MERGE },
+    createdAt: 0,
+    attempt: 1,
+    status: "completed",
+    cancelAsked: false,
+    gone: false,
+    jobs: [[job]],
+    ...more,
+  } as unknown as Run;
+}
+
+function check(more: Partial<CheckRun> = {}): CheckRun {
+  return {
+    id: "1",
+    appId: "4711",
+    name: "CI GPU gate",
+    headSha: HEAD,
+    externalId: "r1:0",
+    status: "completed",
+    conclusion: "success",
+    startedAt: 0,
+    completedAt: 0,
+    title: "",
+    summary: "",
+    text: "",
+    ...more,
+  };
+}
+
+function repository(more: Partial<Repository> = {}): Repository {
+  return {
+    id: "101",
+    owner: "acme",
+    name: "repo0",
+    pulls: new Map([[1, { number: 1, state: "open", headSha: HEAD, changes: [] }]]),
+    runs: new Map([["9", run()]]),
+    runners: new Map(),
+    checks: new Map([["1", check()]]),
+    cancels: [],
+    heads: new Map([[HEAD, { prNumber: 1, files: [{ filename: "src/a.rs", status: "modified" }], mergeSha: MERGE }]]),
+    asks: new Map(),
+    config: "budget: { per_run: 2, per_day: 4, per_month: 9 }",
+    ...more,
+  } as unknown as Repository;
+}
+
+type Rows = Readonly<Record<string, readonly unknown[]>>;
+
+/** A world of one repository. `rows` answers a query by a word in it. */
+function world(
+  more: Partial<{
+    now: number;
+    pods: VirtualPod[];
+    repository: Repository;
+    rows: Rows;
+    money: readonly unknown[];
+    log: string[];
+    ticks: number[];
+    healed: boolean;
+    readOnly: boolean;
+    store: object;
+  }>,
+): WorldView {
+  const repo = more.repository ?? repository();
+  const exec = (query: string): unknown[] => {
+    for (const [word, rows] of Object.entries(more.rows ?? {})) if (query.includes(word)) return [...rows];
+    return [];
+  };
+  const host = {
+    repository: repo,
+    up: true,
+    startedAt: 0,
+    writes: Math.random(),
+    sql: { exec },
+    gate: {
+      readOnly: more.readOnly ?? false,
+      store: { lock: () => ({ holder: null }), queueLength: () => 0, recentRequests: () => [], ...more.store },
+    },
+  };
+  return {
+    now: more.now ?? 0,
+    skew: 0,
+    faults: { healed: more.healed ?? true, plan: { weights: new Map() } },
+    github: { repositories: [repo], tokens: new Set(["ghs_token"]) },
+    runpod: { pods: more.pods ?? [], apiKey: "rpa_KEY", billed: (one: VirtualPod) => (more.now ?? 0) - one.createdAt },
+    hosts: [host],
+    account: { sql: { exec: () => more.money ?? [] } },
+    ticks: more.ticks ?? [],
+    runpodUpSince: 0,
+    log: more.log ?? [],
+  } as unknown as WorldView;
+}
+
+function request(path: string, body: object | null, caller = "gate 101"): NetRequest {
+  const text = body === null ? "" : JSON.stringify(body);
+  return { method: "POST", path, query: new URLSearchParams(), headers: new Headers(), body: text, caller, askedAt: 1 };
+}
+
+describe("I1", () => {
+  test("two paid pods of one repository", () => {
+    expect(checker("I1").step?.(world({ pods: [pod(), pod({ id: "p2" })] }))).toContain("pays for 2 pods");
+    expect(checker("I1").step?.(world({ pods: [pod(), pod({ id: "p2", releasedAt: 1 })] }))).toBeNull();
+  });
+
+  test("a late pod is excused for two ticks, and not for ever", () => {
+    const pods = [pod(), pod({ id: "p2", late: true })];
+    expect(checker("I1").step?.(world({ pods, now: MINUTE, ticks: [MINUTE] }))).toBeNull();
+    expect(checker("I1").step?.(world({ pods, now: 10 * MINUTE, ticks: [MINUTE, 2 * MINUTE] }))).toContain("2 pods");
+  });
+});
+
+describe("I2", () => {
+  const line = { pod_id: "p1", proven_at: 1, closed_at: 1, estimate_micros: 1 };
+
+  test("a line that closes while RunPod bills the pod", () => {
+    expect(checker("I2").step?.(world({ pods: [pod()], rows: { ledger: [line] } }))).toContain("while RunPod bills it");
+  });
+
+  test("a pod that stays, a pod without a line, a pod with two", () => {
+    const gone = pod({ releasedAt: 1, deletes: [{ askedAt: 1, performedAt: 1, by: "gate" }] });
+    expect(checker("I2").end?.(world({ pods: [pod()] }))).toContain("never released");
+    expect(checker("I2").end?.(world({ pods: [gone] }))).toContain("has 0 lines");
+    expect(checker("I2").end?.(world({ pods: [gone], rows: { ledger: [line, line] } }))).toContain("has 2 lines");
+    expect(checker("I2").end?.(world({ pods: [gone], rows: { ledger: [line] } }))).toBeNull();
+  });
+
+  test("an estimate far from the bill", () => {
+    const gone = pod({ releasedAt: 1, deletes: [{ askedAt: 1, performedAt: 1, by: "gate" }] });
+    const rows = { ledger: [{ ...line, estimate_micros: 900_000 }] };
+    expect(checker("I2").end?.(world({ pods: [gone], rows }))).toContain("s apart");
+  });
+});
+
+test("I3: a pod beyond the backstop that nobody removes", () => {
+  const now = 3 * 3_600_000;
+  const ticks = [now - 3 * MINUTE, now - 2 * MINUTE, now - MINUTE];
+  expect(checker("I3").step?.(world({ pods: [pod()], now, ticks }))).toContain("nobody removes it");
+  const ordered = pod({ deletes: [{ askedAt: now, performedAt: now, by: "cron" }] });
+  expect(checker("I3").step?.(world({ pods: [ordered], now, ticks }))).toBeNull();
+});
+
+describe("I4", () => {
+  const say = (more: Parameters<typeof world>[0], what = check()) => {
+    const view = world(more);
+    const repo = view.github.repositories[0];
+    return repo === undefined ? null : checker("I4").wrote?.(view, repo, what);
+  };
+  const gone = pod({ releasedAt: 1 });
+
+  test("success with everything behind it", () => {
+    expect(say({ pods: [gone] })).toBeNull();
+  });
+
+  test.each<[string, Parameters<typeof world>[0]]>([
+    ["no pod", { pods: [] }],
+    ["its pod is not gone", { pods: [pod()] }],
+    ["instead of", { pods: [{ ...gone, realGpu: "GTX 1050" }] }],
+    ["no run", { pods: [gone], repository: repository({ runs: new Map() }) }],
+    [
+      "another revision",
+      { pods: [gone], repository: repository({ runs: new Map([["9", run({ inputs: { request: "r1" } })]]) }) },
+    ],
+  ])("success, but %s", (what, more) => {
+    expect(say(more)).toContain(what);
+  });
+
+  test("success for documentation needs no pod; for a head nobody pushed it is a lie", () => {
+    const docs = { prNumber: 1, files: [{ filename: "docs/a.md", status: "modified" }], mergeSha: MERGE };
+    expect(say({ repository: repository({ heads: new Map([[HEAD, docs]]) }) })).toBeNull();
+    expect(say({}, check({ headSha: MERGE }))).toContain("which no pull request ever had");
+  });
+});
+
+describe("I5", () => {
+  test("a secret in a body, in a log line, in a stored row", () => {
+    const update = request("/repos/acme/repo0/check-runs/1", { text: "jit-of-p1" });
+    expect(checker("I5").performing?.(world({ pods: [pod()] }), "updateCheck", update)).toContain("sends a secret");
+    expect(checker("I5").step?.(world({ log: ["token ghs_token"] }))).toContain("log line");
+    expect(checker("I5").end?.(world({ pods: [pod()], rows: { audit: [{ facts: "jit-of-p1" }] } }))).toContain("audit");
+  });
+
+  test("a pod is given a variable that is on no list, or the key", () => {
+    const create = (env: object) => request("/v2/pods", { env });
+    expect(checker("I5").performing?.(world({}), "createPod", create({ AWS_SECRET: "x" }))).toContain("AWS_SECRET");
+    expect(checker("I5").performing?.(world({}), "createPod", create({ GPU_GATE_TIER: "rpa_KEY" }))).toContain("a key");
+    expect(checker("I5").performing?.(world({}), "createPod", create({ GPU_GATE_TIER: "x" }))).toBeNull();
+  });
+});
+
+describe("I6", () => {
+  const row = (seq: number, id: string, act: string, fence = 0) => ({
+    seq,
+    request_id: id,
+    act,
+    facts: JSON.stringify({ fence }),
+  });
+  const read = (...rows: object[]) => checker("I6").step?.(world({ rows: { audit: rows } }));
+  const queue = [row(1, "r1", "lock.enqueue"), row(2, "r2", "lock.enqueue")];
+
+  test("in order, one after the other", () => {
+    const first = [row(3, "r1", "lock.granted", 1), row(4, "r1", "lock.release", 1)];
+    expect(read(...queue, ...first, row(5, "r2", "lock.granted", 2))).toBeNull();
+  });
+
+  test("out of turn, twice at once, with an old fence, released by another", () => {
+    expect(read(...queue, row(3, "r2", "lock.granted", 1))).toContain("before r1");
+    const held = [...queue, row(3, "r1", "lock.granted", 2)];
+    expect(read(...held, row(4, "r2", "lock.granted", 3))).toContain("while r1 holds it");
+    expect(read(...held, row(4, "r1", "lock.release", 2), row(5, "r2", "lock.granted", 2))).toContain("fence");
+    expect(read(...held, row(4, "r2", "lock.release", 2))).toContain("r2 released");
+  });
+});
+
+describe("I7", () => {
+  const ended = (reason: string) => ({ id: "r1", state: { kind: "concluded", verdict: { reason } } });
+  const end = (stored: object, repo = repository()) =>
+    checker("I7").end?.(world({ repository: repo, store: { recentRequests: () => [stored] } }));
+
+  test("concluded, with a reason from the list and a check", () => {
+    expect(end(ended("head-moved"))).toBeNull();
+  });
+
+  test("still open, without a reason, without a check, unfinished, never told", () => {
+    expect(end({ id: "r1", state: { kind: "queued" } })).toContain("still queued");
+    expect(end(ended("because"))).toContain("no reason code");
+    expect(end({ ...ended("head-moved"), id: "r2" })).toContain("has no check");
+    expect(end(ended("head-moved"), repository({ checks: new Map([["1", check({ status: "queued" })]]) }))).toContain(
+      "hangs",
+    );
+    expect(end(ended("head-moved"), repository({ checks: new Map([["1", check({ headSha: MERGE })]]) }))).toContain(
+      "never got a check",
+    );
+  });
+});
+
+describe("I8", () => {
+  const cancelled = (lastRead: object | null, pods: VirtualPod[]) => {
+    const cancels = [{ at: MINUTE, run: run(), attempt: 1, lastRead }];
+    return checker("I8").step?.(world({ pods, repository: repository({ cancels } as unknown as Partial<Repository>) }));
+  };
+  const unfinished = { attempt: 1, status: "in_progress" };
+
+  test("after the pod, after a look", () => {
+    expect(cancelled(unfinished, [pod({ releasedAt: 1 })])).toBeNull();
+  });
+
+  test("before the pod is gone, unread, another attempt, a finished one", () => {
+    expect(cancelled(unfinished, [pod()])).toContain("before its pod");
+    expect(cancelled(null, [])).toContain("without having been read");
+    expect(cancelled({ attempt: 2, status: "queued" }, [])).toContain("attempt 2");
+    expect(cancelled({ attempt: 1, status: "completed" }, [])).toContain("completed");
+  });
+});
+
+test("I9: money that was not reserved, and a create beyond the cap", () => {
+  const create = request("/v2/pods", {
+    env: { GPU_GATE_REPOSITORY_ID: "101", GPU_GATE_ATTEMPT: "r1-2", GPU_GATE_REQUEST: "r1" },
+  });
+  const judge = (more: Parameters<typeof world>[0]) => checker("I9").performing?.(world(more), "createPod", create);
+  const money = [{ state: "reserved" }];
+  expect(judge({ money })).toBeNull();
+  expect(judge({ money: [] })).toContain("not reserved");
+  expect(judge({ money: [{ state: "spent" }] })).toContain("spent");
+  expect(judge({ money, pods: [pod()] })).toContain("takes the run to");
+});
+
+test("I10: two open requests of one head, and one more than anybody asked for", () => {
+  const rows = (n: number, open: number) => ({
+    "AS n FROM requests": [{ n: 9, head_sha: HEAD, kind: "pull-request" }],
+    GROUP: [{ head_sha: HEAD, kind: "x", n, open }],
+  });
+  const step = (n: number, open: number) => {
+    const grouped = rows(n, open);
+    return checker("I10").step?.(
+      world({ rows: { GROUP: grouped.GROUP, "AS n FROM requests": grouped["AS n FROM requests"] } }),
+    );
+  };
+  expect(step(1, 1)).toBeNull();
+  expect(step(2, 2)).toContain("2 open requests");
+  expect(step(2, 1)).toContain("asked for again 0 times");
+});
+
+test("I11: a healthy pod at work is deleted for nothing", () => {
+  const working = run({ status: "in_progress" });
+  const job = working.jobs[0]?.[0];
+  if (job === undefined) throw new Error("a job is needed");
+  job.status = "in_progress";
+  job.steps.splice(2, 1, { name: "Run GPU tests", status: "in_progress", conclusion: null });
+  const busy = pod({ busy: true });
+  const repo = repository({ runs: new Map([["9", working]]) });
+  const order = request("/v2/pods/p1", null);
+  expect(
+    checker("I11").performing?.(world({ pods: [busy], repository: repo, now: MINUTE }), "deletePod", order),
+  ).toContain("healthy job");
+  const moved = repository({ runs: new Map([["9", working]]) });
+  moved.pulls.get(1)?.changes.push(30_000);
+  expect(
+    checker("I11").performing?.(world({ pods: [busy], repository: moved, now: MINUTE }), "deletePod", order),
+  ).toBeNull();
+});
+
+test("I12: a read-only gate that acts", () => {
+  const create = request("/v2/pods", { env: {} });
+  expect(checker("I12").performing?.(world({ readOnly: true }), "createPod", create)).toContain("read-only gate");
+  expect(checker("I12").performing?.(world({ readOnly: true }), "deletePod", create)).toBeNull();
+  expect(checker("I12").performing?.(world({}), "createPod", create)).toBeNull();
+});
