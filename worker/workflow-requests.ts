@@ -15,8 +15,10 @@ import type { WorkflowPorts } from "./workflow-ports.ts";
 
 const commit = z.string().regex(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/, "must be a whole commit id in lower-case hex");
 
-const recoverBody = z.strictObject({ pr_number: z.int().min(1).max(2_147_483_647) });
-const validateBody = z.strictObject({ revision: commit, check_head: commit.optional() });
+/** Keep the pod for debugging, should its job not pass; the configuration's longest life is the end of it. */
+const keepMinutes = z.int().min(1).max(720).optional();
+const recoverBody = z.strictObject({ pr_number: z.int().min(1).max(2_147_483_647), keep_minutes: keepMinutes });
+const validateBody = z.strictObject({ revision: commit, check_head: commit.optional(), keep_minutes: keepMinutes });
 const requestId = /^r[1-9]\d{0,14}$/;
 
 export async function receiveRecover(request: Request, ports: WorkflowPorts): Promise<WorkflowAnswer> {
@@ -35,7 +37,8 @@ export async function receiveRecover(request: Request, ports: WorkflowPorts): Pr
   }
   if (pull.value.state !== "open")
     return problem(409, "closed", `Pull request #${number} is not open; reopen it first.`);
-  return open(caller.value, ports, { kind: "recovery", prNumber: number, headSha: pull.value.headSha });
+  const ask = { kind: "recovery", prNumber: number, headSha: pull.value.headSha } as const;
+  return open(caller.value, ports, ask, body.value.keep_minutes);
 }
 
 export async function receiveValidate(request: Request, ports: WorkflowPorts): Promise<WorkflowAnswer> {
@@ -55,7 +58,7 @@ export async function receiveValidate(request: Request, ports: WorkflowPorts): P
     }
     return githubUnavailable(found.error, ports.clock.now());
   }
-  return open(caller.value, ports, { kind: "validation", revision, headSha: checkHead });
+  return open(caller.value, ports, { kind: "validation", revision, headSha: checkHead }, body.value.keep_minutes);
 }
 
 /** Progress of the request that the calling run itself asked for. */
@@ -116,9 +119,20 @@ async function notPermitted(caller: OpeningCaller, ports: WorkflowPorts): Promis
   }
 }
 
-async function open(caller: OpeningCaller, ports: WorkflowPorts, ask: DispatchedAsk): Promise<WorkflowAnswer> {
+async function open(
+  caller: OpeningCaller,
+  ports: WorkflowPorts,
+  ask: DispatchedAsk,
+  keep: number | undefined,
+): Promise<WorkflowAnswer> {
   const { gate, repository, run, actor } = caller;
-  const what: Dispatched = { repository, runId: run.id, actor, ask };
+  const what: Dispatched = {
+    repository,
+    runId: run.id,
+    actor,
+    ask,
+    ...(keep === undefined ? {} : { keepMinutes: keep }),
+  };
   const answer = await gate.openDispatched(what);
   switch (answer.kind) {
     case "opened":

@@ -26,6 +26,8 @@ export interface Dispatched {
   readonly runId: string;
   readonly actor: Actor;
   readonly ask: DispatchedAsk;
+  /** Keep the pod for so long, should its job not pass. */
+  readonly keepMinutes?: number;
 }
 
 export type DispatchedAnswer =
@@ -88,6 +90,7 @@ export function openDispatched(
     actor,
     // A maintainer who dispatches the run by hand has given the word that `start:` may ask for.
     approvedBy: actor,
+    ...(what.keepMinutes === undefined ? {} : { keepMinutes: what.keepMinutes }),
   });
   remember(sql, runId, requestId, now);
   hands.audit(requestId, audit("request.dispatched", null, { run: runId, actor: actor.id, kind: ask.kind }));

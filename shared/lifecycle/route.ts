@@ -6,6 +6,7 @@
  */
 import { unreachable } from "../result.ts";
 import { isAggregateCheck } from "./aggregate-hints.ts";
+import { newKeep, type Keep } from "./keep.ts";
 import type { GateRequest } from "./model.ts";
 import type { Actor, Signal } from "./signal.ts";
 
@@ -30,6 +31,8 @@ export interface NewRequest {
   readonly row: number;
   readonly actor: Actor | null;
   readonly approvedBy: Actor | null;
+  /** The same person's word to keep the pod for so long, should its job not pass. */
+  readonly keepMinutes?: number;
 }
 
 export type RouteAction =
@@ -177,8 +180,15 @@ function comment(signal: Extract<Signal, { kind: "comment" }>, view: RouteView):
     .filter((request) => endedAs(request, "awaiting-approval") && request.terms?.start === "comment")
     .filter((request) => request.state.kind === "concluded" && request.state.at <= created)
     .at(-1);
-  if (waiting === undefined || waiting.terms?.startWord !== signal.firstLine.trim()) return [note("not a command")];
-  return approve(waiting, signal.sender, []);
+  const word = waiting?.terms?.startWord ?? null;
+  const line = signal.firstLine.trim();
+  if (waiting === undefined || word === null || !line.startsWith(word)) return [note("not a command")];
+  // `/gpu run`, or `/gpu run keep 60`: the permission that is asked for the run covers the keeping.
+  const said = /^(?: +keep +([1-9]\d{0,2}))?$/.exec(line.slice(word.length));
+  if (said === null) return [note("not a command")];
+  const [action, ...rest] = approve(waiting, signal.sender, []);
+  if (said[1] === undefined || action?.kind !== "open") return action === undefined ? rest : [action, ...rest];
+  return [{ ...action, request: { ...action.request, keepMinutes: Number(said[1]) } }, ...rest];
 }
 
 function approve(newest: GateRequest, by: Actor, otherwise: readonly RouteAction[]): readonly RouteAction[] {
@@ -267,9 +277,14 @@ export function newRequest(id: string, what: NewRequest, now: number): GateReque
     leftOut: [],
     runnerNote: null,
     stop: null,
+    ...(what.keepMinutes === undefined ? {} : { keep: wish(what.actor, what.keepMinutes) }),
     pullMissing: 0,
     check: { series: 0, checkRunId: null, published: null, completed: false, saidUnproven: false, mayHaveTwins: false },
     task: null,
     state: { kind: "received" },
   };
+}
+
+function wish(actor: Actor | null, minutes: number): Keep {
+  return newKeep(actor?.login ?? "somebody", "asked for when it was started", minutes * 60_000);
 }
