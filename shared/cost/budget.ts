@@ -73,7 +73,7 @@ export function describeExceeded(exceeded: CapExceeded): string {
 const CAP_WORDS: Readonly<Record<Cap, string>> = {
   run: "run",
   "pull-request": "pull request",
-  author: "author",
+  author: "author and day (UTC)",
   day: "day (UTC)",
   month: "month (UTC)",
   deployment: "month over all repositories of this deployment",
@@ -111,12 +111,13 @@ export function totalsFor(lines: Iterable<MoneyLine>, spender: Spender, now: Mil
   for (const line of lines) {
     const open = line.state === "reserved";
     const inMonth = open || utcMonth(line.openedAt) === thisMonth;
+    const inDay = open || utcDay(line.openedAt) === today;
     const ours = line.repositoryId === spender.repositoryId;
     const counts: Readonly<Record<Cap, boolean>> = {
       run: ours && line.requestId === spender.requestId,
       "pull-request": ours && spender.prNumber !== null && line.prNumber === spender.prNumber,
-      author: ours && inMonth && spender.authorId !== null && line.authorId === spender.authorId,
-      day: ours && (open || utcDay(line.openedAt) === today),
+      author: ours && inDay && spender.authorId !== null && line.authorId === spender.authorId,
+      day: ours && inDay,
       month: ours && inMonth,
       deployment: inMonth,
     };

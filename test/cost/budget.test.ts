@@ -122,7 +122,7 @@ describe("totals", () => {
     ["another request of the pull request", { requestId: "r2" }, [0, 1, 1, 1, 1, 1]],
     ["another pull request of the author", { requestId: "r2", prNumber: 8 }, [0, 0, 1, 1, 1, 1]],
     ["another author", { requestId: "r2", prNumber: 8, authorId: "6" }, [0, 0, 0, 1, 1, 1]],
-    ["yesterday's line of the same request", { openedAt: NOW - 86_400_000 }, [1, 1, 1, 0, 1, 1]],
+    ["yesterday's line of the same request", { openedAt: NOW - 86_400_000 }, [1, 1, 0, 0, 1, 1]],
     ["last month's", { requestId: "r0", prNumber: 1, openedAt: NOW - 40 * 86_400_000 }, [0, 0, 0, 0, 0, 0]],
     ["another repository", { repositoryId: "202" }, [0, 0, 0, 0, 0, 1]],
     ["an unknown author's", { requestId: "r2", prNumber: null, authorId: null }, [0, 0, 0, 1, 1, 1]],
