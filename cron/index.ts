@@ -5,9 +5,12 @@
 import { reconcileBills, type BillingStatus } from "./billing.ts";
 import { writeBoard } from "./board.ts";
 import { compareMoney, type CompareStatus } from "./compare-money.ts";
-import type { CronPorts, DutyReport } from "./ports.ts";
+import { findRepositories, type FindStatus } from "./find-repositories.ts";
+import type { CronGitHub, CronPorts, DutyReport } from "./ports.ts";
 import { reap, type ReapStatus } from "./reap.ts";
-import { messageOf, wakeGates, type WakeStatus } from "./wake-gates.ts";
+import { redeliver, type RedeliverPorts, type RedeliverStatus } from "./redeliver.ts";
+import { tidyRegister } from "./tidy-register.ts";
+import { messageOf, wakeGates, type GateVisit, type WakeStatus } from "./wake-gates.ts";
 
 export interface TickReport {
   readonly wake: WakeStatus | null;
@@ -22,9 +25,18 @@ export async function runCron(ports: CronPorts | null): Promise<TickReport | nul
   const duties: DutyReport[] = [];
   const wake = await duty(ports, duties, "wake-gates", () => wakeGates(ports), wakeWords);
   const reaped = await duty(ports, duties, "reap", () => reap(ports, wake?.visits ?? []), reapWords);
-  const { books } = ports;
-  const ids = (wake?.visits ?? []).map((visit) => visit.id);
+  const { books, github } = ports;
   const problems: string[] = [];
+  if (github !== undefined) {
+    const again = await duty(ports, duties, "redeliver", () => redeliver(asked(github), ports.clock), redeliverWords);
+    const missing = (wake?.visits ?? []).filter((one) => one.unnamed === true && ports.allowedRepositories.has(one.id));
+    const found = await duty(ports, duties, "find-repositories", () => find(missing, github, ports), findWords);
+    problems.push(...(again?.problems ?? []), ...(found?.problems ?? []));
+  }
+  if (ports.account.unregister !== undefined) {
+    await duty(ports, duties, "register", () => tidyRegister(ports, wake, reaped, startedAt), registerWords);
+  }
+  const ids = (wake?.visits ?? []).map((visit) => visit.id);
   if (books !== undefined) {
     const compared = await duty(ports, duties, "compare-money", () => compareMoney(ports, books, ids), compareWords);
     const bills = await duty(ports, duties, "billing", () => reconcileBills(ports, books, ids), billingWords);
@@ -39,6 +51,24 @@ export async function runCron(ports: CronPorts | null): Promise<TickReport | nul
     () => "written",
   );
   return { wake, reap: reaped, duties };
+}
+
+function asked({ app, turns, redeliveryMs }: CronGitHub): RedeliverPorts {
+  return { github: app, turns, everyMs: redeliveryMs };
+}
+
+function find(missing: readonly GateVisit[], github: CronGitHub, ports: CronPorts): Promise<FindStatus> {
+  const { app, turns, findMs } = github;
+  return findRepositories(
+    missing.map((visit) => visit.id),
+    {
+      github: app,
+      turns,
+      everyMs: findMs,
+      introduce: async (repository, installationId) =>
+        ports.gate(repository.id).introduce?.(repository, installationId),
+    },
+  );
 }
 
 /** Performs one duty; its failure is a line in the report and nobody else's. */
@@ -66,6 +96,20 @@ async function duty<T>(
 
 function wakeWords({ visits, problems }: WakeStatus): string {
   return [`${visits.length} gates visited`, ...problems].join("; ");
+}
+
+function redeliverWords({ kind, read, asked: again, waiting, problems }: RedeliverStatus): string {
+  if (kind === "not-due") return "not due";
+  return [`${read} deliveries read (${kind}), ${again} asked for again, ${waiting} waiting`, ...problems].join("; ");
+}
+
+function findWords({ kind, found, missing, problems }: FindStatus): string {
+  if (kind === "none-missing") return "every gate knows its repository";
+  return [`${kind}: ${found.length} found, ${missing.length} missing`, ...problems].join("; ");
+}
+
+function registerWords(removed: readonly string[]): string {
+  return removed.length === 0 ? "nothing to take off" : `${removed.length} repositories taken off`;
 }
 
 function compareWords({ compared, silent, findings }: CompareStatus): string {

@@ -2,12 +2,14 @@
  * Cron's ports made from the Worker's bindings. Null when the deployment is not configured: /healthz says what is missing.
  */
 import { boardClient } from "../durable-objects/board-client.ts";
-import { logLine, runpodClientFor } from "../durable-objects/platform.ts";
+import { githubApp, githubClientFor, logLine, runpodClientFor } from "../durable-objects/platform.ts";
 import { ACCOUNT_NAME } from "../durable-objects/runpod-account.ts";
-import { readSettings } from "../durable-objects/settings.ts";
+import { readSettings, type Settings } from "../durable-objects/settings.ts";
+import { createGitHubAppClient } from "../shared/github/app-client.ts";
 import { timeoutSignal, untilAborted } from "../shared/http.ts";
 import { systemClock } from "../shared/ports.ts";
-import type { BooksPorts, CronPorts } from "./ports.ts";
+import type { BooksPorts, CronGitHub, CronPorts, ReapBudget } from "./ports.ts";
+import { once, readRun } from "./read-run.ts";
 
 /** One object that hangs must not cost the tick: the others are still to be visited. */
 const OBJECT_TIMEOUT_MS = 10_000;
@@ -32,16 +34,23 @@ export function platformCron(env: Env): CronPorts | null {
         adoptStray: async (podId, why, createdAt, price) =>
           inTime(async () => stub.adoptStray(podId, why, createdAt, price)),
         retentionOf: async (podId) => inTime(async () => stub.retentionOf(podId)),
+        introduce: async (repository, installationId) => {
+          await inTime(async () => stub.introduce(repository, installationId));
+        },
       };
     },
     account: {
       registered: async () => (await inTime(async () => account().registered())).map((repository) => repository.id),
       listPods: async (notBefore) => inTime(async () => account().listPods(notBefore), LIST_TIMEOUT_MS),
       beginSweep: async (leaseMs) => inTime(async () => account().beginSweep(leaseMs)),
-      endSweep: async (observations) => {
-        await inTime(async () => account().endSweep(observations));
+      endSweep: async (observations, cursor = null) => {
+        await inTime(async () => account().endSweep(observations, cursor));
       },
+      unregister: async (repositoryId, registeredBefore) =>
+        inTime(async () => account().unregister(repositoryId, registeredBefore)),
     },
+    ...platformGitHub(env, settings.value),
+    ...budgetOf(settings.value),
     runpod: runpodClientFor(settings.value),
     books: platformBooks(env),
     board: boardClient(env.FLEET_BOARD),
@@ -49,6 +58,37 @@ export function platformCron(env: Env): CronPorts | null {
     clock: systemClock,
     log: logLine,
   };
+}
+
+/** Nothing while the App's key cannot be used: /healthz says why, and the reaper does without. */
+function platformGitHub(env: Env, settings: Settings): { readonly github?: CronGitHub } {
+  const app = githubApp(settings);
+  if (app === null) return {};
+  const account = () => env.RUNPOD_ACCOUNT.getByName(ACCOUNT_NAME);
+  const repositories = once(async () => inTime(async () => account().registered()));
+  const clientFor = githubClientFor(settings);
+  return {
+    github: {
+      app: createGitHubAppClient(app),
+      readRun: (repositoryId, runId) => readRun(repositories, clientFor, repositoryId, runId),
+      turns: {
+        take: async (duty, everyMs) => inTime(async () => account().takeTurn(duty, everyMs)),
+        keep: async (duty, memory, more) => {
+          await inTime(async () => account().keepTurn(duty, memory, more));
+        },
+      },
+      redeliveryMs: settings.redeliveryMs ?? 900_000,
+      findMs: Math.min(FIND_MS, settings.redeliveryMs ?? FIND_MS),
+    },
+  };
+}
+
+/** Names are looked for as often as gates compare themselves with GitHub. */
+const FIND_MS = 300_000;
+
+function budgetOf({ reapLookups }: Settings): { readonly budget?: ReapBudget } {
+  if (reapLookups === undefined) return {};
+  return { budget: { lookups: reapLookups, removals: Math.ceil(reapLookups / 2) } };
 }
 
 /** Both sides of the money, for the tick and for the operator's own call. */

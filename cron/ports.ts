@@ -6,13 +6,16 @@ import type { BoardClient } from "../durable-objects/board-client.ts";
 import type { BillingTurn } from "../durable-objects/account/account.ts";
 import type { BookFinding, BooksSeen } from "../durable-objects/account/compare.ts";
 import type { OpenReservation } from "../durable-objects/account/money.ts";
+import type { Turn } from "../durable-objects/account/turns.ts";
 import type { Bill, BillsTaken, BillWindow } from "../durable-objects/gate/bills.ts";
 import type { GateTick } from "../durable-objects/gate/gate.ts";
 import type { GateMoney } from "../durable-objects/gate/money.ts";
 import type { AccountAnswer, PodListing } from "../durable-objects/gate/ports.ts";
 import type { RetentionRecord } from "../durable-objects/gate/retention.ts";
 import type { PodQuestion, PodStanding } from "../durable-objects/gate/standing.ts";
-import type { ReapLimits } from "../shared/lifecycle/reap.ts";
+import type { GitHubAppClient } from "../shared/github/app-client.ts";
+import type { ReapLimits, RunView } from "../shared/lifecycle/reap.ts";
+import type { RepositoryRef } from "../shared/lifecycle/signal.ts";
 import type { AuditNote } from "../shared/lifecycle/step.ts";
 import type { Clock, Millis } from "../shared/ports.ts";
 import type { RunPodClient } from "../shared/runpod/client.ts";
@@ -24,6 +27,8 @@ export interface CronGate {
   adoptStray(podId: string, why: string, createdAt: Millis | null, pricePerHour: number | null): Promise<boolean>;
   /** What keeps a pod for debugging; null: nothing does. */
   retentionOf?(podId: string): Promise<RetentionRecord | null>;
+  /** Tells the repository's name to a gate that never heard a delivery. */
+  introduce?(repository: RepositoryRef, installationId: string): Promise<void>;
 }
 
 /** The account behind the RunPod key. Each call rejects when the account does not answer. */
@@ -31,7 +36,38 @@ export interface CronAccount {
   registered(): Promise<readonly string[]>;
   listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>>;
   beginSweep(leaseMs: Millis): Promise<SweepStart>;
-  endSweep(observations: Observations): Promise<void>;
+  endSweep(observations: Observations, cursor?: string | null): Promise<void>;
+  /** Takes a repository off the register, unless it was put there again since. */
+  unregister?(repositoryId: string, registeredBefore: Millis): Promise<boolean>;
+}
+
+/** GitHub as cron asks it; left out where there is none (its own sweep then lives by gates and ages). */
+export interface CronGitHub {
+  readonly app: Pick<
+    GitHubAppClient,
+    "listHookDeliveries" | "redeliver" | "listInstallations" | "listInstallationRepositories"
+  >;
+  /** The run that a pod names, in its repository. Never throws. */
+  readonly readRun: (repositoryId: string, runId: string) => Promise<RunView>;
+  readonly turns: TurnsPort;
+  /** Between two looks at the list of deliveries. */
+  readonly redeliveryMs: Millis;
+  /** Between two looks for the names of repositories. */
+  readonly findMs: Millis;
+}
+
+/** Whose turn it is, and what a duty remembers: kept by the account. */
+export interface TurnsPort {
+  take(duty: string, everyMs: Millis): Promise<Turn>;
+  keep(duty: string, memory: string, more: boolean): Promise<void>;
+}
+
+/** Requests that the reaper may make in one tick. */
+export interface ReapBudget {
+  /** Runs read at GitHub. */
+  readonly lookups: number;
+  /** Pods removed. */
+  readonly removals: number;
 }
 
 export interface CronPorts {
@@ -44,7 +80,10 @@ export interface CronPorts {
   /** For comparing books and bills; left out where nothing is bought. */
   readonly books?: BooksPorts;
   readonly board: BoardClient;
+  readonly github?: CronGitHub;
   readonly limits: ReapLimits;
+  /** Left out: no bound. */
+  readonly budget?: ReapBudget;
   readonly clock: Clock;
   readonly log: (entry: Readonly<Record<string, string | number | boolean | null>>) => void;
 }

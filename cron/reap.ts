@@ -22,7 +22,7 @@ import type { Millis } from "../shared/ports.ts";
 import { unreachable } from "../shared/result.ts";
 import { podIsGone, type Pod } from "../shared/runpod/pod.ts";
 import { ownedBy } from "../shared/runpod/tags.ts";
-import type { CronPorts } from "./ports.ts";
+import type { CronPorts, ReapBudget } from "./ports.ts";
 import { messageOf, type GateVisit } from "./wake-gates.ts";
 
 export interface ReapedPod {
@@ -42,6 +42,10 @@ export interface ReapStatus {
   readonly unclear: number;
   readonly foreign: number;
   readonly suspected: number;
+  /** Pods that wait for the next tick, because this one's requests are used up. */
+  readonly left?: number;
+  /** Repositories that an own pod names. */
+  readonly repositories?: readonly string[];
   readonly reaped: readonly ReapedPod[];
   readonly problems: readonly string[];
 }
@@ -53,7 +57,38 @@ interface OwnPod {
   readonly pod: Pod;
   readonly repositoryId: string;
   readonly attemptId: string | null;
+  readonly runId: string | null;
   readonly keepAsked: boolean;
+}
+
+/** What this sweep may still ask for, and where the next one goes on. */
+class Budget {
+  #lookups: number;
+  #removals: number;
+  #last: string | null = null;
+  left = 0;
+
+  constructor({ lookups, removals }: ReapBudget) {
+    this.#lookups = lookups;
+    this.#removals = removals;
+  }
+
+  /** False: used up. The first pod that this happens to is the next sweep's first. */
+  take(what: "lookup" | "removal", podId: string): boolean {
+    if ((what === "lookup" ? this.#lookups : this.#removals) <= 0) {
+      this.left += 1;
+      return false;
+    }
+    if (what === "lookup") this.#lookups -= 1;
+    else this.#removals -= 1;
+    if (this.left === 0) this.#last = podId;
+    return true;
+  }
+
+  /** The last pod before the first one that went without; null when none did. */
+  get cursor(): string | null {
+    return this.left === 0 ? null : this.#last;
+  }
 }
 
 /** `visits` are this tick's: their ledgers own pods whose tags were lost. */
@@ -69,6 +104,7 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
   if (start.kind === "busy") return { ...NOTHING, kind: "skipped" };
 
   const observations: Record<string, Observation> = {};
+  const budget = new Budget(ports.budget ?? { lookups: Infinity, removals: Infinity });
   try {
     const listing = await list(ports, problems);
     if (listing === null) {
@@ -79,13 +115,12 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
     const sorted = sortPods(listing, ports, visits);
     const reaped: ReapedPod[] = [];
     const standings = await askGates(sorted.own, listing.startedAt, ports, problems);
-    for (const own of sorted.own) {
+    for (const own of inTurn(sorted.own, start.cursor ?? null)) {
       const standing = standings.get(own.pod.id) ?? null;
-      const facts: ReapInput = {
+      const unread: ReapInput = {
         own: true,
         createdAt: own.pod.createdAtMs,
         ownCreatedAt: standing?.since ?? null,
-        // What a run's own state says about its pod is issue 5's; until then the gate and the age decide.
         owner: null,
         run: { kind: "unknown", what: "its run was not read" },
         gate: gateWord(standing),
@@ -95,6 +130,13 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
         now: ports.clock.now(),
         limits: ports.limits,
       };
+      const looked = await lookAtRun(own, unread, budget, ports);
+      if (looked === "no-budget") {
+        // Its suspicion waits with it: what was not looked at is not cleared.
+        if (unread.observed !== null) observations[own.pod.id] = unread.observed;
+        continue;
+      }
+      const facts = looked;
       const first = decideReap(facts);
       const decision =
         first.kind === "read-retention"
@@ -110,9 +152,12 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
           problems.push(`Pod ${own.pod.id} is left alone: ${decision.what}.`);
           break;
         case "reap":
-        case "read-retention":
-          reaped.push(await remove(own, decision.reason, standing, ports, problems));
+        case "read-retention": {
+          const removed = await remove(own, decision.reason, standing, budget, ports, problems);
+          if (removed !== null) reaped.push(removed);
+          else if (facts.observed !== null) observations[own.pod.id] = facts.observed;
           break;
+        }
         default:
           unreachable(decision, "reap decision");
       }
@@ -122,11 +167,13 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
       ...sorted.counts,
       own: sorted.own.length,
       suspected: Object.keys(observations).length,
+      left: budget.left,
+      repositories: [...new Set(sorted.own.map((own) => own.repositoryId))],
       reaped,
       problems,
     };
   } finally {
-    await ports.account.endSweep(observations).catch((error: unknown) => {
+    await ports.account.endSweep(observations, budget.cursor).catch((error: unknown) => {
       problems.push(`The sweep could not be remembered: ${messageOf(error)}.`);
     });
   }
@@ -170,7 +217,8 @@ function sortPods(listing: PodListing, ports: CronPorts, visits: readonly GateVi
       case "own": {
         const repositoryId = ledgers.get(pod.id) ?? ownership.identity?.repositoryId ?? "";
         const attemptId = ownership.identity?.attemptId ?? null;
-        own.push({ pod, repositoryId, attemptId, keepAsked: ownership.identity?.keep === "true" });
+        const runId = ownership.identity?.runId ?? null;
+        own.push({ pod, repositoryId, attemptId, runId, keepAsked: ownership.identity?.keep === "true" });
         break;
       }
       case "other-deployment":
@@ -188,6 +236,38 @@ function sortPods(listing: PodListing, ports: CronPorts, visits: readonly GateVi
     }
   }
   return { own, counts };
+}
+
+/** In the order of their ids, beginning behind the last pod that the sweep before had requests for: everyone's turn comes. */
+function inTurn(own: readonly OwnPod[], cursor: string | null): readonly OwnPod[] {
+  const byId = own.toSorted((a, b) => (a.pod.id < b.pod.id ? -1 : 1));
+  const start = cursor === null ? 0 : byId.findIndex((one) => one.pod.id > cursor);
+  return start <= 0 ? byId : [...byId.slice(start), ...byId.slice(0, start)];
+}
+
+/**
+ * Reads the run that the pod was bought for, where that can change anything: a pod that is due anyway needs no look-up. Our
+ * runs have one attempt; a second one is somebody else's. The file is what the pod's own repository says it is.
+ */
+async function lookAtRun(
+  own: OwnPod,
+  facts: ReapInput,
+  budget: Budget,
+  ports: CronPorts,
+): Promise<ReapInput | "no-budget"> {
+  const { runId, repositoryId } = own;
+  if (ports.github === undefined || runId === null || decideReap(facts).kind === "reap") return facts;
+  if (!budget.take("lookup", own.pod.id)) return "no-budget";
+  const run = await ports.github.readRun(repositoryId, runId);
+  const workflowPath = run.kind === "read" ? run.workflowPath : "";
+  // A gate that answers says more than a run that cannot be read: then it decides as if nobody had looked.
+  if (run.kind === "unknown" && facts.gate.kind !== "unreachable") return facts;
+  return {
+    ...facts,
+    owner: { runId, attempt: 1, workflowPath, repository: repositoryId },
+    run,
+    now: ports.clock.now(),
+  };
 }
 
 /** One question per gate, about all of its pods. A gate that is not on any list is asked as well: the pod names it. */
@@ -240,16 +320,21 @@ function gateWord(standing: PodStanding | null): GateView {
   }
 }
 
+/** Null: this tick's requests are used up, and its gate does not take it. */
 async function remove(
   own: OwnPod,
   reason: ReapReason,
   standing: PodStanding | null,
+  budget: Budget,
   ports: CronPorts,
   problems: string[],
-): Promise<ReapedPod> {
+): Promise<ReapedPod | null> {
   const { pod, repositoryId } = own;
-  const how =
-    (await handOver(own, reason, standing, ports, problems)) ?? (await orderDeletion(pod.id, ports, problems));
+  let how: ReapedPod["how"] | null = await handOver(own, reason, standing, ports, problems);
+  if (how === null) {
+    if (!budget.take("removal", pod.id)) return null;
+    how = await orderDeletion(pod.id, ports, problems);
+  }
   ports.log({ event: "cron.reaped", pod: pod.id, repository: repositoryId, reason, how });
   return { podId: pod.id, repositoryId, reason, how };
 }

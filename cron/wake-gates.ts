@@ -14,16 +14,20 @@ export interface GateVisit {
   readonly overdue: number;
   /** Pods in this gate's open ledger lines. Empty when it did not answer. */
   readonly pods: readonly string[];
+  /** It does not know its repository's name. */
+  readonly unnamed?: boolean;
 }
 
 export interface WakeStatus {
   readonly visits: readonly GateVisit[];
+  /** Those of them that are on the account's register. */
+  readonly registered: readonly string[];
   readonly problems: readonly string[];
 }
 
 export async function wakeGates(ports: CronPorts): Promise<WakeStatus> {
   const problems: string[] = [];
-  const registered = await ports.account.registered().catch((error: unknown) => {
+  const registered = await ports.account.registered().catch((error: unknown): readonly string[] => {
     problems.push(`The account did not tell its register: ${messageOf(error)}.`);
     return [];
   });
@@ -32,7 +36,7 @@ export async function wakeGates(ports: CronPorts): Promise<WakeStatus> {
   for (let at = 0; at < ids.length; at += PARALLEL) {
     visits.push(...(await Promise.all(ids.slice(at, at + PARALLEL).map((id) => visit(id, ports, problems)))));
   }
-  return { visits, problems };
+  return { visits, registered, problems };
 }
 
 async function visit(id: string, ports: CronPorts, problems: string[]): Promise<GateVisit> {

@@ -5,7 +5,7 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { systemClock, systemRandom, type Millis } from "../shared/ports.ts";
-import type { Delivery } from "../shared/lifecycle/signal.ts";
+import type { Delivery, RepositoryRef } from "../shared/lifecycle/signal.ts";
 import type { AuditNote } from "../shared/lifecycle/step.ts";
 import type { Verdict } from "../shared/lifecycle/verdict.ts";
 import { recordBills, type Bill, type BillsTaken, type BillWindow } from "./gate/bills.ts";
@@ -18,7 +18,15 @@ import { CallRate, POD_CALLS } from "./gate/rate.ts";
 import { retentionOf, type RetainAnswer, type RetainWord, type RetentionRecord } from "./gate/retention.ts";
 import { podStanding, type PodQuestion, type PodStanding } from "./gate/standing.ts";
 import { gateView, type GateView, type RequestView } from "./gate/view.ts";
-import { durableAlarm, durableSql, githubClientFor, logLine, runpodClientFor, type DurableAlarm } from "./platform.ts";
+import {
+  durableAlarm,
+  durableSql,
+  githubClientFor,
+  runnerReleasesFor,
+  logLine,
+  runpodClientFor,
+  type DurableAlarm,
+} from "./platform.ts";
 import { ACCOUNT_NAME } from "./runpod-account.ts";
 import { readSettings } from "./settings.ts";
 
@@ -46,6 +54,7 @@ export class RepositoryGate extends DurableObject<Env> {
       github: githubClientFor(settings.value),
       resolveImage: (image, maxAgeMs) =>
         flat(async () => env.RUNPOD_ACCOUNT.getByName(ACCOUNT_NAME).image(image, maxAgeMs)),
+      runnerReleases: runnerReleasesFor(settings.value),
       publicUrl: settings.value.publicUrl,
       deployment: settings.value.deployment,
       appId: settings.value.appId,
@@ -101,6 +110,11 @@ export class RepositoryGate extends DurableObject<Env> {
     const status = this.#gate.tick();
     if (status.overdue > 0) this.ctx.waitUntil(this.#run());
     return status;
+  }
+
+  /** The repository's name, for a gate that never heard a delivery. */
+  introduce(repository: RepositoryRef, installationId: string): void {
+    this.#gate.introduce(repository, installationId);
   }
 
   /** This repository's open money, and where the attempts stand that the account holds open. */

@@ -9,6 +9,7 @@ import type { BookFinding, BooksSeen } from "./account/compare.ts";
 import { Aged } from "./account/aged.ts";
 import type { Market } from "./account/market.ts";
 import { SweepMemory, type Observations, type SweepStart } from "./account/sweep-memory.ts";
+import { Turns, type Turn } from "./account/turns.ts";
 import type { Bill } from "./gate/bills.ts";
 import type { AccountAnswer, PodListing, ReserveAnswer } from "./gate/ports.ts";
 import { durableSql, imageResolverFor, runpodClientFor } from "./platform.ts";
@@ -20,6 +21,7 @@ export const ACCOUNT_NAME = "account";
 export class RunPodAccount extends DurableObject<Env> {
   readonly #account: Account;
   readonly #sweeps: SweepMemory;
+  readonly #turns: Turns;
   /** Digests by image name: the gates of a deployment mostly use the same image. */
   readonly #images = new Aged<string>(systemClock, 20);
   readonly #resolveImage: ReturnType<typeof imageResolverFor>;
@@ -30,6 +32,7 @@ export class RunPodAccount extends DurableObject<Env> {
     if (!settings.ok) throw new Error(`configuration: ${settings.error.join(" ")}`);
     const sql = durableSql(state.storage);
     this.#sweeps = new SweepMemory(sql);
+    this.#turns = new Turns(sql);
     this.#resolveImage = imageResolverFor(settings.value);
     this.#account = new Account({
       sql,
@@ -93,6 +96,10 @@ export class RunPodAccount extends DurableObject<Env> {
     this.#account.register(repository);
   }
 
+  unregister(repositoryId: string, registeredBefore: Millis): boolean {
+    return this.#account.unregister(repositoryId, registeredBefore);
+  }
+
   registered(): readonly RepositoryRef[] {
     return this.#account.registered();
   }
@@ -106,8 +113,17 @@ export class RunPodAccount extends DurableObject<Env> {
     return this.#sweeps.begin(systemClock.now(), leaseMs);
   }
 
-  endSweep(observations: Observations): void {
-    this.#sweeps.end(observations);
+  endSweep(observations: Observations, cursor: string | null): void {
+    this.#sweeps.end(observations, cursor);
+  }
+
+  /** A duty of cron that is not for every tick; see turns.ts. */
+  takeTurn(duty: string, everyMs: Millis): Turn {
+    return this.#turns.take(duty, systemClock.now(), everyMs);
+  }
+
+  keepTurn(duty: string, memory: string, more: boolean): void {
+    this.#turns.keep(duty, memory, more);
   }
 
   totals(): ReturnType<Account["totals"]> {

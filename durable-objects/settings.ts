@@ -6,8 +6,10 @@
  */
 import * as z from "zod";
 import { DEFAULT_REAP_LIMITS, type ReapLimits } from "../shared/lifecycle/reap.ts";
+import type { Millis } from "../shared/ports.ts";
 import { err, ok, type Result } from "../shared/result.ts";
 
+const DEFAULT_LOOKUPS = 20;
 const url = z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, ""));
 /** A limit in seconds, as milliseconds; what stands when nothing is said is also the most that may be said. */
 function seconds(limitMs: number) {
@@ -40,6 +42,10 @@ const limitsText = z
       owner_grace: seconds(DEFAULT_REAP_LIMITS.completedGraceMs),
       max_retention: seconds(DEFAULT_REAP_LIMITS.maxRetentionMs),
       reap_gap: seconds(DEFAULT_REAP_LIMITS.observationGapMs),
+      /** Runs the reaper reads at GitHub in one tick. The smallest plan lets a tick make 50 requests; others 1,000. */
+      reap_lookups: z.number().int().min(1).max(500).default(DEFAULT_LOOKUPS),
+      /** Seconds between two looks at GitHub's list of deliveries. */
+      redelivery: seconds(900_000),
     }),
   );
 
@@ -87,6 +93,10 @@ export interface Settings {
   /** Shown by the operator's calls; left out while there is none. */
   readonly operatorToken?: string;
   readonly reapLimits: ReapLimits;
+  /** Runs read by the reaper in one tick; the standard when left out. */
+  readonly reapLookups?: number;
+  /** Between two looks at GitHub's list of deliveries, milliseconds. */
+  readonly redeliveryMs?: Millis;
 }
 
 /** Reads the environment. The problems name the variable and what is wrong with it, never its value. */
@@ -118,6 +128,8 @@ export function readSettings(env: object): Result<Settings, readonly string[]> {
     statusPage: value.STATUS_PAGE === "on",
     ...(value.OPERATOR_TOKEN === "" ? {} : { operatorToken: value.OPERATOR_TOKEN }),
     monthlyCapMicros: Math.round(value.DEPLOYMENT_LIMITS.per_month * 1_000_000),
+    reapLookups: value.DEPLOYMENT_LIMITS.reap_lookups,
+    redeliveryMs: value.DEPLOYMENT_LIMITS.redelivery,
     reapLimits: {
       backstopMs: value.DEPLOYMENT_LIMITS.backstop,
       completedGraceMs: value.DEPLOYMENT_LIMITS.owner_grace,

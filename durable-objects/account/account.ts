@@ -122,6 +122,16 @@ export class Account {
       .map((row) => ({ id: row.repository_id, owner: row.owner, name: row.name }));
   }
 
+  /** Takes a repository off the register, unless it was put there again since `registeredBefore`. */
+  unregister(repositoryId: string, registeredBefore: Millis): boolean {
+    const gone = this.#ports.sql.exec<{ repository_id: string }>(
+      `DELETE FROM register WHERE repository_id = ? AND at < ? RETURNING repository_id`,
+      repositoryId,
+      registeredBefore,
+    );
+    return gone.length > 0;
+  }
+
   openReservations(): readonly OpenReservation[] {
     return this.#money
       .open()

@@ -14,7 +14,12 @@ const REMEMBERED = 500;
 export type Observations = Readonly<Record<string, Observation>>;
 
 export type SweepStart =
-  | { readonly kind: "go"; readonly observations: Observations }
+  | {
+      readonly kind: "go";
+      readonly observations: Observations;
+      /** The last pod that the sweep before had requests for; null when it got to all of them. */
+      readonly cursor?: string | null;
+    }
   | { readonly kind: "busy"; readonly since: Millis };
 
 const observationsSchema = z.record(
@@ -35,15 +40,17 @@ export class SweepMemory {
       const since = Number(this.#get("sweep_since") ?? "0");
       if (since > 0 && since <= now && now - since < leaseMs) return { kind: "busy", since };
       this.#set("sweep_since", String(now));
-      return { kind: "go", observations: this.#observations() };
+      const cursor = this.#get("sweep_cursor") ?? "";
+      return { kind: "go", observations: this.#observations(), cursor: cursor === "" ? null : cursor };
     });
   }
 
   /** Ends the sweep and keeps its suspicions; whatever is not among them is cleared. */
-  end(observations: Observations): void {
+  end(observations: Observations, cursor: string | null = null): void {
     const kept = Object.fromEntries(Object.entries(observations).slice(0, REMEMBERED));
     this.#sql.transaction(() => {
       this.#set("sweep_since", "0");
+      this.#set("sweep_cursor", cursor ?? "");
       this.#set("sweep_observations", JSON.stringify(kept));
     });
   }

@@ -13,7 +13,7 @@ import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
 import type { GateRequest, Proof } from "../../shared/lifecycle/model.ts";
 import { proofDeclined } from "../../shared/lifecycle/judge.ts";
 import { newRequest, route, type NewRequest } from "../../shared/lifecycle/route.ts";
-import type { Delivery } from "../../shared/lifecycle/signal.ts";
+import type { Delivery, RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import { audit, type AuditNote, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
 import { onRepeat } from "../../shared/lifecycle/tasks.ts";
 import { randomHex, type Millis } from "../../shared/ports.ts";
@@ -43,6 +43,8 @@ export interface GateTick {
   readonly overdue: number;
   readonly open: number;
   readonly pods: readonly string[];
+  /** Nobody has told this gate yet which repository it guards: no delivery ever came. */
+  readonly unnamed?: boolean;
 }
 
 /** Calls out at the same time, per gate: a Durable Object may hold six connections. */
@@ -251,7 +253,19 @@ export class Gate {
       if (now - last >= every) this.store.putTask("reconcile", "repository", "reconcile", {}, now, now);
     }
     this.#arm();
-    return { overdue, open: this.store.openRequests().length, pods: this.store.openLedgerPodIds() };
+    const unnamed = this.store.repository() === null;
+    return { overdue, open: this.store.openRequests().length, pods: this.store.openLedgerPodIds(), unnamed };
+  }
+
+  /** Tells the repository's name to a gate that never heard a delivery; it then looks for itself. A known name stays. */
+  introduce(repository: RepositoryRef, installationId: string): void {
+    if (this.#readOnly || this.store.repository() !== null) return;
+    const now = this.#ports.clock.now();
+    this.#ports.sql.transaction(() => {
+      this.store.rememberRepository(repository, installationId);
+      this.store.putTask("reconcile", "repository", "reconcile", {}, now, now);
+    });
+    this.#arm();
   }
 
   /** A maintainer's word to keep a pod for debugging, or to end that; whoever calls knows that it is a maintainer's. */

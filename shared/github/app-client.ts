@@ -10,8 +10,18 @@ import { ok, type Result } from "../result.ts";
 import type { GitHubApp } from "./app.ts";
 import { path, withQuery } from "./call.ts";
 import type { GitHubFailure } from "./failure.ts";
-import { githubId, instant, optionalId, optionalText } from "./schema.ts";
-import { createWire, nextPageParameter, parseAnswer, PAGE_SIZE, type Reply } from "./wire.ts";
+import type { RepositoryRef } from "../lifecycle/signal.ts";
+import { githubId, instant, optionalId, optionalText, repositoryRef } from "./schema.ts";
+import {
+  arrayPage,
+  countedPage,
+  createWire,
+  nextPageParameter,
+  parseAnswer,
+  PAGE_SIZE,
+  type Listing,
+  type Reply,
+} from "./wire.ts";
 
 export interface AppInfo {
   readonly id: string;
@@ -76,6 +86,10 @@ export interface GitHubAppClient {
   /** Asks for one more attempt. GitHub accepts at once and delivers later. */
   redeliver(deliveryId: string): Reply<"accepted">;
   getInstallationForRepository(owner: string, name: string): Reply<Installation>;
+  /** All installations of the App, suspended ones too; at most 2,000. */
+  listInstallations(): Reply<Listing<Installation>>;
+  /** What an installation may see. `maxPages` of 100 each. */
+  listInstallationRepositories(installationId: string, maxPages: number): Reply<Listing<RepositoryRef>>;
 }
 
 const permissions = z.record(z.string(), z.string());
@@ -147,7 +161,7 @@ const installationAnswer = z
     suspended: installation.suspended_at !== null && installation.suspended_at !== undefined,
   }));
 
-export function createGitHubAppClient(app: Pick<GitHubApp, "asApp">): GitHubAppClient {
+export function createGitHubAppClient(app: Pick<GitHubApp, "asApp" | "asInstallation">): GitHubAppClient {
   const wire = createWire((call) => app.asApp(call), "app");
   return {
     getApp: () => wire.get("getApp", "/app", appAnswer),
@@ -176,5 +190,16 @@ export function createGitHubAppClient(app: Pick<GitHubApp, "asApp">): GitHubAppC
 
     getInstallationForRepository: (owner, name) =>
       wire.get("getInstallationForRepository", path`/repos/${owner}/${name}/installation`, installationAnswer),
+
+    listInstallations: () =>
+      wire.list("listInstallations", "/app/installations", arrayPage(installationAnswer), { key: ({ id }) => id }),
+
+    listInstallationRepositories: (installationId, maxPages) =>
+      createWire((call) => app.asInstallation(installationId, call), `installation ${installationId}`).list(
+        "listInstallationRepositories",
+        "/installation/repositories",
+        countedPage("repositories", repositoryRef),
+        { key: ({ id }) => id, maxPages },
+      ),
   };
 }

@@ -52,6 +52,8 @@ export interface RepositoryHandle {
 export interface GitHubApp {
   /** Calls with the App's JWT. */
   asApp(call: GitHubCall): Promise<Result<GitHubAnswer, GitHubFailure>>;
+  /** Calls with a token of an installation, whatever repository it is about. */
+  asInstallation(installationId: string, call: GitHubCall): Promise<Result<GitHubAnswer, GitHubFailure>>;
   /** Calls with a token of the repository's installation. */
   asRepository(repository: RepositoryHandle, call: GitHubCall): Promise<Result<GitHubAnswer, GitHubFailure>>;
   /** The installation id in use for a repository: known, given, or looked up. */
@@ -202,7 +204,15 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
     return second.ok ? send(plain, call, second.value.token) : second;
   }
 
-  return ok({ asApp, asRepository, installationOf });
+  async function asInstallation(
+    installationId: string,
+    call: GitHubCall,
+  ): Promise<Result<GitHubAnswer, GitHubFailure>> {
+    const token = await tokens.get(installationId);
+    return token.ok ? send(plain, call, token.value) : token;
+  }
+
+  return ok({ asApp, asInstallation, asRepository, installationOf });
 }
 
 function nothing(): void {}

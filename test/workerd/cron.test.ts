@@ -33,6 +33,9 @@ beforeEach(() => {
   vi.spyOn(console, "log").mockImplementation(() => undefined);
   vi.spyOn(globalThis, "fetch").mockImplementation(async (input, init) => {
     const url = new URL(input instanceof Request ? input.url : input);
+    // GitHub has neither deliveries nor installations, RunPod has no bills.
+    if (url.pathname.startsWith("/app/")) return Response.json([]);
+    if (url.pathname.startsWith("/v2/billing")) return Response.json({ records: [] });
     if (url.host !== "runpod.test" || runpodDown) return new Response("not here", { status: 599 });
     const id = /^\/v2\/pods\/(\w+)$/.exec(url.pathname)?.[1];
     if (init?.method === "DELETE" && id !== undefined) {

@@ -1,0 +1,45 @@
+/**
+ * Duties of cron that are not for every tick: whose turn it is, and what each remembers from one turn to the next.
+ *
+ * A duty takes its turn before it works, so that overlapping ticks do not do it twice; one that dies in the middle has lost
+ * a turn and nothing else. What it remembers is text of its own making, which it must be able to do without.
+ */
+import type { Millis } from "../../shared/ports.ts";
+import type { Sql } from "../gate/ports.ts";
+
+export type Turn = { readonly due: false } | { readonly due: true; readonly memory: string | null };
+
+export class Turns {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** Takes the turn if the last one is `everyMs` ago or asked for another one at once. */
+  take(duty: string, now: Millis, everyMs: Millis): Turn {
+    return this.#sql.transaction((): Turn => {
+      const last = Number(this.#get(`turn_at:${duty}`) ?? "0");
+      // A clock that was set back must not silence a duty.
+      if (last <= now && now - last < everyMs) return { due: false };
+      this.#set(`turn_at:${duty}`, String(now));
+      return { due: true, memory: this.#get(`turn_memory:${duty}`) };
+    });
+  }
+
+  /** Ends a turn. `more`: there is work left, which the next tick takes up. */
+  keep(duty: string, memory: string, more: boolean): void {
+    this.#sql.transaction(() => {
+      this.#set(`turn_memory:${duty}`, memory);
+      if (more) this.#set(`turn_at:${duty}`, "0");
+    });
+  }
+
+  #get(key: string): string | null {
+    return this.#sql.exec<{ value: string }>(`SELECT value FROM meta WHERE key = ?`, key)[0]?.value ?? null;
+  }
+
+  #set(key: string, value: string): void {
+    this.#sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)`, key, value);
+  }
+}
