@@ -8,6 +8,8 @@ import { createEtagCache } from "../shared/github/etag.ts";
 import { systemClock, type FetchLike, type Millis } from "../shared/ports.ts";
 import { createRunPodClient, type RunPodClient } from "../shared/runpod/client.ts";
 import { resolveImage } from "../shared/runpod/image.ts";
+import { describeFailure } from "../shared/github/failure.ts";
+import { parseJson } from "../shared/runpod/provider-text.ts";
 import type { AccountAnswer, AlarmPort, GatePorts, Sql, SqlValue } from "./gate/ports.ts";
 import type { Settings } from "./settings.ts";
 
@@ -72,6 +74,21 @@ export function githubClientFor(settings: Settings): GatePorts["github"] {
     const made = githubApp(settings);
     if (made === null) throw new Error("the App's private key cannot be used; see /healthz");
     return createGitHubClient({ app: made, repository: { ...repository, installationId }, runners, etags });
+  };
+}
+
+/** Read with the repository's own token: public, but a Worker's address shares its anonymous quota with strangers. */
+export function runnerReleasesFor(settings: Settings): NonNullable<GatePorts["runnerReleases"]> {
+  return async (repository, installationId) => {
+    const made = githubApp(settings);
+    if (made === null) return { ok: false, why: "the App's private key cannot be used" };
+    const answer = await made.asRepository(
+      { ...repository, installationId },
+      { operation: "listRunnerReleases", method: "GET", path: "/repos/actions/runner/releases?per_page=20" },
+    );
+    if (!answer.ok) return { ok: false, why: describeFailure(answer.error) };
+    const listing = parseJson(answer.value.text);
+    return Array.isArray(listing) ? { ok: true, value: listing } : { ok: false, why: "the releases did not read" };
   };
 }
 

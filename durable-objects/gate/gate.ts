@@ -30,6 +30,7 @@ import type { GatePorts } from "./ports.ts";
 import { publishCheck, wantsPublishing } from "./publish.ts";
 import { reconcile } from "./reconcile.ts";
 import { keptFor, retainPod, type RetainAnswer, type RetainWord } from "./retention.ts";
+import { watchRelease } from "./release-watch.ts";
 import { migrate } from "./schema.ts";
 import { Secrets } from "./secrets.ts";
 import { Store, type StoredTask } from "./store.ts";
@@ -347,6 +348,7 @@ export class Gate {
           hint: (requestId) => this.hint(requestId),
           aggregates: this.#aggregates,
         });
+        await watchRelease(this.#ports, this.store);
         break;
       case "aggregate":
         await lookAtHead(task, {

@@ -9,6 +9,7 @@ import { limitMillis } from "../../shared/config/limits.ts";
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import type { PlanOutcome } from "../../shared/lifecycle/tasks.ts";
 import type { PerformContext } from "./perform.ts";
+import { runnerNote } from "./release-watch.ts";
 
 export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
   const { ports, store, request } = context;
@@ -49,6 +50,7 @@ export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
     const why = plan.leftOut.map((left) => `${left.gpuId}: ${left.why}`).join(", ");
     return { kind: "refused", reason: "capacity", detail: `No reviewed GPU may be tried. ${why}` };
   }
+  const note = runnerNote(store);
   return {
     kind: "planned",
     plan: {
@@ -62,6 +64,7 @@ export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
       })),
       image: image.value,
       ceilingPrice: config.gpu.price_ceiling_usd_per_hour,
+      ...(note === null ? {} : { runnerNote: note }),
       leftOut: plan.leftOut.map((left) => ({
         name: `${left.tier}-${left.gpuId}`,
         price: left.price,

@@ -60,6 +60,11 @@ export interface GatePorts {
   readonly github: (repository: RepositoryRef, installationId: string | null, scope: RunnerScope) => GitHubClient;
   /** `registry/name:tag` as `registry/name@sha256:...`, asked at the image registry at most `maxAgeMs` ago. */
   readonly resolveImage: (image: string, maxAgeMs: Millis) => Promise<AccountAnswer<string>>;
+  /** The runner's releases as GitHub lists them. Absent: the runner's age is not watched. */
+  readonly runnerReleases?: (
+    repository: RepositoryRef,
+    installationId: string | null,
+  ) => Promise<AccountAnswer<readonly unknown[]>>;
   /** Address the pod calls back to, without a trailing slash. */
   readonly publicUrl: string;
   readonly deployment: string;
