@@ -1,0 +1,110 @@
+/**
+ * No webhook ever arrives: what cron's minute and the gate's own looks at GitHub must find by themselves. The whole gate
+ * against the local GitHub and RunPod; a tick a quarter of a second stands for cron.
+ */
+import { afterEach, describe, expect, it } from "vitest";
+import { findRepositories } from "../../cron/find-repositories.ts";
+import { Turns } from "../../durable-objects/account/turns.ts";
+import { SLOW_TESTS } from "../../local/world/workflows.ts";
+import { createGitHubApp } from "../../shared/github/app.ts";
+import { createGitHubAppClient } from "../../shared/github/app-client.ts";
+import { systemClock } from "../../shared/ports.ts";
+import { CONFIG, startLife, verdictOf, type Life } from "../gate/life.ts";
+import { REPOSITORY_ID } from "../gate/world.ts";
+
+let life: Life | null = null;
+let cron: NodeJS.Timeout | null = null;
+
+afterEach(async () => {
+  if (cron !== null) clearInterval(cron);
+  await life?.close();
+});
+
+async function deaf(): Promise<Life> {
+  const one = await startLife({ config: CONFIG.replace("reconcile: 60", "reconcile: 1") });
+  life = one;
+  one.github.webhooks.configure({ url: null });
+  return one;
+}
+
+/** Cron: wakes the gate, and finds its repository's name while nobody has told it. */
+function startCron(one: Life): { readonly lookups: () => number } {
+  const { github, accountSql, gate } = one;
+  const app = createGitHubApp(
+    { appId: github.appId, privateKey: github.privateKeyPem, apiUrl: github.url },
+    { fetch: (input, init) => fetch(input, init), clock: systemClock },
+  );
+  if (!app.ok) throw new Error(app.error.message);
+  const turns = new Turns(accountSql);
+  const client = createGitHubAppClient(app.value);
+  let lookups = 0;
+  let busy = false;
+  const tick = async () => {
+    const { unnamed } = gate.tick();
+    if (unnamed !== true) return;
+    const status = await findRepositories([REPOSITORY_ID], {
+      github: client,
+      turns: {
+        take: (duty, everyMs) => Promise.resolve(turns.take(duty, Date.now(), everyMs)),
+        keep: (duty, memory, more) => Promise.resolve(turns.keep(duty, memory, more)),
+      },
+      everyMs: 100,
+      introduce: (repository, installationId) => Promise.resolve(gate.introduce(repository, installationId)),
+    });
+    if (status.kind === "looked") lookups += 1;
+  };
+  cron = setInterval(() => {
+    if (busy) return;
+    busy = true;
+    void tick().finally(() => (busy = false));
+  }, 250);
+  return { lookups: () => lookups };
+}
+
+describe("I10: with every webhook lost", () => {
+  it("N51: a pull request gets its check and its verdict, from a gate that never heard of its repository", async () => {
+    const one = await deaf();
+    const head = one.openCode("matmul");
+    const { lookups } = startCron(one);
+    const request = await one.concluded(head);
+    expect(verdictOf(request)).toMatchObject({ kind: "passed" });
+    const checks = one.repository.checkRuns(head).filter((run) => run.name === "CI GPU gate");
+    expect(checks.map((run) => [run.status, run.conclusion])).toEqual([["completed", "success"]]);
+    expect(lookups()).toBe(1);
+    expect(one.runpod.pods().filter((pod) => pod.releasedAtMs === null)).toEqual([]);
+    // Nobody told, so nothing was told: the life above was all polling.
+    expect(one.github.books.webhooks).toEqual([]);
+  });
+
+  it("N59: a head that moved while its tests ran ends, and the new head is tested", async () => {
+    const one = await deaf();
+    startCron(one);
+    const pull = one.repository.openPullRequest({
+      author: "mira",
+      title: "moving",
+      files: { "src/moving.rs": "fn a() {}\n", [SLOW_TESTS]: "yes\n" },
+    });
+    await one.until(pull.headSha, "the GPU tests", (request) => request.state.kind === "executing");
+    const moved = one.repository.push(pull.number, {
+      author: "mira",
+      files: { "src/moving.rs": "fn b() {}\n", [SLOW_TESTS]: null },
+    });
+    const old = await one.concluded(pull.headSha);
+    expect(verdictOf(old)).toMatchObject({ kind: "superseded" });
+    expect(verdictOf(await one.concluded(moved))).toMatchObject({ kind: "passed" });
+  });
+
+  it("a pull request closed while it was being tested ends as closed, its pod proven gone", async () => {
+    const one = await deaf();
+    startCron(one);
+    const pull = one.repository.openPullRequest({
+      author: "mira",
+      title: "closing",
+      files: { "src/closing.rs": "fn a() {}\n", [SLOW_TESTS]: "yes\n" },
+    });
+    await one.until(pull.headSha, "the GPU tests", (request) => request.state.kind === "executing");
+    one.repository.close(pull.number);
+    expect(verdictOf(await one.concluded(pull.headSha))).toMatchObject({ kind: "closed" });
+    expect(one.gate.store.lock().holder).toBeNull();
+  });
+});
