@@ -41,6 +41,8 @@ async function hash(text: string): Promise<string> {
 async function bought(): Promise<void> {
   const attempt = {
     ...ATTEMPT,
+    // A proof is judged when it comes: without a candidate no GPU would be the one that was asked for.
+    candidate: { name: "a4000", tier: "cost-preferred", acceptedIds: [PROOF.gpuName], price: 0.25 },
     pod: POD,
     paidFrom: Date.now(),
     createSentAt: Date.now(),
@@ -75,6 +77,11 @@ describe("a pod's calls", () => {
       state: { attempt: { proof: { podId: POD.id, gpuUuid: "GPU-1b2c", driverCuda: "12.8", count: 1 } } },
     });
     expect(await call("proof", PROOF_NONCE, PROOF)).toBe(NOTHING);
+  });
+
+  it("a proof of another GPU than the one asked for is the same 404: the runner must not start there", async () => {
+    await bought();
+    expect(await call("proof", PROOF_NONCE, { ...PROOF, gpuName: "NVIDIA H100 80GB HBM3" })).toBe(NOTHING);
   });
 
   it("the exit is taken with its own nonce", async () => {
