@@ -346,7 +346,7 @@ async function handOver(
   standing: PodStanding | null,
   ports: CronPorts,
   problems: string[],
-): Promise<"handed-over" | null> {
+): Promise<"handed-over" | "failed" | null> {
   if (standing === null || standing.kind === "current") return null;
   const createdAt = earliest(own.pod.createdAtMs, standing.since);
   try {
@@ -356,7 +356,10 @@ async function handOver(
     return taken ? "handed-over" : null;
   } catch (error) {
     problems.push(`The gate of repository ${own.repositoryId} did not take pod ${own.pod.id}: ${messageOf(error)}.`);
-    return null;
+    // Its gate answered a moment ago, and a pod deleted from here would never be booked: the next minute asks again. Beyond
+    // the backstop it goes, booked or not.
+    const overdue = createdAt === null || ports.clock.now() - createdAt >= ports.limits.backstopMs;
+    return overdue ? null : "failed";
   }
 }
 

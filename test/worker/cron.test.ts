@@ -309,16 +309,26 @@ describe("the backstop", () => {
     expect(world.written?.problems.join(" ")).toContain("Pod young is left alone");
   });
 
-  it.each(["adopt", "refuse-adopt"] as const)(
-    "a gate that does not take its stray (%s) does not save it",
-    async (fault) => {
-      const world = new World();
-      world.fault.add(fault);
-      world.pods = [pod("late")];
-      world.standings = { late: "closed" };
-      expect(await world.tick()).toEqual(["DELETE late"]);
-    },
-  );
+  it("a gate that will not take its stray does not save it", async () => {
+    const world = new World();
+    world.fault.add("refuse-adopt");
+    world.pods = [pod("late")];
+    world.standings = { late: "closed" };
+    expect(await world.tick()).toEqual(["DELETE late"]);
+  });
+
+  it("a hand-over that is lost is made again the next minute, so that the pod is booked; the backstop does not wait", async () => {
+    const world = new World();
+    world.fault.add("adopt");
+    world.pods = [pod("late")];
+    world.standings = { late: "closed" };
+    expect(await world.tick()).toEqual([]);
+    world.pods = [pod("late", { createdAt: world.now - 7_200_000 })];
+    expect(await world.tick()).toEqual(["DELETE late"]);
+    world.pods = [pod("late")];
+    world.fault.delete("adopt");
+    expect(await world.tick()).toEqual(["adopt late at 101: reap-late-pod"]);
+  });
 
   it("a DELETE that RunPod refuses is said, and tried again at the next tick", async () => {
     const world = new World();
