@@ -152,6 +152,7 @@ class Life {
       },
       seen: "311-5e6f7081-92a3b4c5",
       changedAt: this.#now,
+      foreign: null,
     };
     this.#sql.exec(
       `INSERT INTO aggregates (head_sha, pr_number, live, heard_at, again_at, draft_at, record)

@@ -15,7 +15,7 @@ import { AGGREGATE_ID, isAggregateCheck } from "../../shared/lifecycle/aggregate
 import { audit } from "../../shared/lifecycle/step.ts";
 import { aggregatorLimits, judgeRound, type HeadFacts, type Round } from "../../shared/policy/aggregate-round.ts";
 import { aggregateView, endedView, troubleView, type AggregateView } from "../../shared/policy/aggregate-view.ts";
-import type { ObservedCheck } from "../../shared/policy/aggregator.ts";
+import type { LookAlike, ObservedCheck } from "../../shared/policy/aggregator.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { DEBOUNCE_MS, PAUSED, type AggregateRecord, type AggregateRow, type Aggregates } from "./aggregates.ts";
 import type { GatePorts } from "./ports.ts";
@@ -38,6 +38,8 @@ const REST_MAX_MS = 3_600_000;
 const QUIET_TRIES = 3;
 /** Tries when GitHub says that this App may not speak here any more, before the audit says so. */
 const FORBIDDEN_TRIES = 12;
+
+const FOREIGN_NOTED = 20;
 
 type Seen =
   | { readonly kind: "seen"; readonly facts: HeadFacts; readonly own: readonly CheckRun[] }
@@ -79,9 +81,11 @@ class Look {
     const { ports, store } = this.#context;
     const now = this.#beganAt;
     const before = this.#row.record;
-    const { round, result, publish } = judgeRound(before.round, facts, config, ports.appId, now);
+    const { round, result: judged, publish } = judgeRound(before.round, facts, config, ports.appId, now);
+    const result = { ...judged, lookAlikes: [...judged.lookAlikes, ...lookAlikesOf(name, facts.checks)] };
     const seen = fingerprint({ rows: result.rows, lookAlikes: result.lookAlikes, draft: facts.draft });
-    const record = { ...before, ...(seen === before.seen ? {} : { seen, changedAt: now }) };
+    const foreign = this.#noteForeign(result.lookAlikes);
+    const record = { ...before, foreign, ...(seen === before.seen ? {} : { seen, changedAt: now }) };
     const until = result.decision === "wait" ? result.until : null;
     if (publish === "none") return this.#rest({ ...record, round }, config, until);
 
@@ -99,13 +103,9 @@ class Look {
     if (written.kind === "failed") return this.#failed(written.failure, written.record);
     if (written.kind === "later") return this.#rest({ ...written.record, round }, config, earliest(until, written.at));
     if (view.conclusion !== null) {
-      const facts = {
-        head: this.#row.headSha,
-        pull: this.#row.prNumber,
-        conclusion: view.conclusion,
-        check: written.record.check.id,
-      };
-      store.audit(now, null, audit("aggregate.conclude", null, facts));
+      const { headSha: head, prNumber: pull } = this.#row;
+      const noted = { head, pull, conclusion: view.conclusion, check: written.record.check.id };
+      store.audit(now, null, audit("aggregate.conclude", null, noted));
       store.count(`aggregate.${view.conclusion}`);
     }
     this.#rest({ ...written.record, round }, config, until);
@@ -163,6 +163,19 @@ class Look {
       store.removeTask(this.#task.id);
     });
     store.count("aggregate.ended");
+  }
+
+  /** Checks under a name that is another App's belong to the audit, each set of them once. */
+  #noteForeign(lookAlikes: readonly LookAlike[]): string | null {
+    const ignored = lookAlikes.filter((other) => other.ignored);
+    const foreign = ignored.length === 0 ? null : fingerprint(ignored);
+    if (foreign === null || foreign === this.#row.record.foreign) return foreign;
+    const { store } = this.#context;
+    for (const { name, appId, conclusion } of ignored.slice(0, FOREIGN_NOTED)) {
+      const noted = { head: this.#row.headSha, name, app: appId, conclusion };
+      store.audit(this.#beganAt, null, audit("aggregate.look-alike", null, noted));
+    }
+    return foreign;
   }
 
   /** The default branch's rules: read before a conclusion, and only then, because reading them costs three calls. */
@@ -321,6 +334,13 @@ async function read(
   const now = ports.clock.now();
   const checks = all.filter((run) => !isAggregateCheck(run, ports.appId)).map((run) => observed(run, now));
   return { kind: "seen", facts: { headRef, draft, switches, checks, draftAt, againAt }, own };
+}
+
+/** Checks that carry the aggregator's own name and are not its own. */
+function lookAlikesOf(name: string, checks: readonly ObservedCheck[]): readonly LookAlike[] {
+  return checks
+    .filter((check) => check.name === name)
+    .map(({ appId, conclusion }) => ({ name, appId, conclusion, ignored: true }));
 }
 
 /** Switches of the lanes that own a required check. */

@@ -29,6 +29,8 @@ export const aggregateRecordSchema = z.object({
   /** Fingerprint of what was last seen, and since when nothing else was: how often a head at rest is looked at. */
   seen: z.string().nullable(),
   changedAt: z.number(),
+  /** Fingerprint of the other Apps' look-alikes that the audit has. */
+  foreign: z.string().nullable(),
 });
 export type AggregateRecord = z.infer<typeof aggregateRecordSchema>;
 
@@ -122,6 +124,7 @@ export class Aggregates {
             check: { series: 0, id: null, name: null, published: null, completed: false, writtenAt: null },
             seen: null,
             changedAt: now,
+            foreign: null,
           }
         : { ...row.record, round: reopenedRound(row.record.round, now), seen: null, changedAt: now };
     this.#sql.exec(
@@ -133,15 +136,16 @@ export class Aggregates {
       now,
       JSON.stringify(record),
     );
-    this.look(headSha, now);
+    // At once, so that the check is there before anybody asks why it is not.
+    this.look(headSha, now, 0);
   }
 
   /** Brings the next look at a live head forward. One that is under way is followed by another. */
-  look(headSha: string, now: Millis): void {
+  look(headSha: string, now: Millis, delayMs: Millis = DEBOUNCE_MS): void {
     this.#sql.exec(`UPDATE aggregates SET heard_at = ? WHERE head_sha = ?`, now, headSha);
     const task = this.#store.taskOf("aggregate", headSha);
-    if (task === null) this.#store.putTask("aggregate", headSha, "look", {}, now + DEBOUNCE_MS, now);
-    else if (task.kind !== PAUSED) this.#store.hurryTask("aggregate", headSha, now + DEBOUNCE_MS);
+    if (task === null) this.#store.putTask("aggregate", headSha, "look", {}, now + delayMs, now);
+    else if (task.kind !== PAUSED) this.#store.hurryTask("aggregate", headSha, now + delayMs);
   }
 
   /** What reconciling saw: heads nobody told of, heads that are over, drafts, and a configuration that has changed. */

@@ -280,6 +280,17 @@ function nameFindings(config: RepositoryConfig): Finding[] {
     "stage",
   );
   twice(["pre_gate"], config.pre_gate, "check");
+  const aggregate = config.aggregator.name;
+  for (const [index, check] of config.required_checks.entries()) {
+    if (aggregate === null || (check.name !== aggregate && !check.waits_for.includes(aggregate))) continue;
+    found.push(
+      finding(
+        ["required_checks", index, check.name === aggregate ? "name" : "waits_for"],
+        "the aggregator cannot wait for its own check",
+        "Remove it here; only branch protection names it.",
+      ),
+    );
+  }
   if (config.pre_gate.includes(config.check.name)) {
     found.push(
       finding(

@@ -171,6 +171,14 @@ describe("what is refused, with its place and the way out", () => {
     ["workflows: {execute: ../x.yml}", "workflows.execute: it must be `.github/workflows/<name>.yml`"],
     ["pre_gate: [CI GPU gate]", "pre_gate[0]: the gate cannot wait for its own check"],
     ["pre_gate: [a, a]", "pre_gate[1]: check `a` is listed twice"],
+    [
+      "aggregator: {name: All}\nrequired_checks: [{name: All}]",
+      "required_checks[0].name: the aggregator cannot wait for its own check",
+    ],
+    [
+      "aggregator: {name: All}\nrequired_checks: [{name: Docs, waits_for: [All]}]",
+      "required_checks[0].waits_for: the aggregator cannot wait for its own check",
+    ],
     ["limits: {setup: 100, lifetime: 50}", "limits.setup: 100 s is more than `limits.lifetime` (50 s)"],
     ["limits: {no_machine: 500}", "limits.no_machine: 500 s is more than `limits.acceptance`"],
     ["limits: {reservation: 4000}", "limits.reservation: 4000 s reserve less than an attempt may cost"],
