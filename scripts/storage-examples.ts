@@ -5,6 +5,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { closedPod, openCost } from "../durable-objects/gate/costs.ts";
+import { rememberTested } from "../durable-objects/gate/greens.ts";
 import { rememberHost } from "../durable-objects/gate/hosts.ts";
 import { Aggregates, type AggregateRecord } from "../durable-objects/gate/aggregates.ts";
 import type { Sql, SqlValue } from "../durable-objects/gate/ports.ts";
@@ -126,7 +127,16 @@ class Life {
     rememberHost(this.#sql, { attemptId: "r0-1", ...machine, why: "attempt-pod-died" }, this.#now);
     this.#aggregated();
     store.flushCounters();
-    this.#show("concluded", ["counters", "strays", "tokens", "dispatches", "bad_hosts", "costs", "aggregates"]);
+    this.#show("concluded", [
+      "counters",
+      "strays",
+      "tokens",
+      "dispatches",
+      "bad_hosts",
+      "costs",
+      "greens",
+      "aggregates",
+    ]);
   }
 
   /** What a configured aggregator would have said of the same head. */
@@ -209,6 +219,7 @@ class Life {
     for (const op of step.ledger) store.ledger(op, id);
     for (const note of step.audit) store.audit(this.#now, id, note);
     store.saveRequest(next);
+    rememberTested(this.#sql, next, this.#now);
     for (const op of step.ledger) {
       if (op.kind === "close") openCost(this.#sql, store, closedPod(before), op, this.#now);
     }
@@ -409,6 +420,7 @@ function admitted() {
       gpuRequired: true,
       reason: "src/reduce.rs is code",
       draft: false,
+      treeSha: "7".repeat(40),
     },
   };
 }

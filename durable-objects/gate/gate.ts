@@ -12,16 +12,25 @@ import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
 import type { GateRequest, Proof } from "../../shared/lifecycle/model.ts";
 import { proofDeclined } from "../../shared/lifecycle/judge.ts";
-import { newRequest, route, type NewRequest } from "../../shared/lifecycle/route.ts";
+import {
+  again,
+  needsAnswer,
+  newRequest,
+  route,
+  type NewRequest,
+  type RouteAction,
+} from "../../shared/lifecycle/route.ts";
 import type { Delivery, RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import { audit, type AuditNote, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
 import { onRepeat } from "../../shared/lifecycle/tasks.ts";
 import { randomHex, type Millis } from "../../shared/ports.ts";
-import type { Verdict } from "../../shared/lifecycle/verdict.ts";
+import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
+import { unreachable } from "../../shared/result.ts";
 import { dispatchedRequest, openDispatched, useToken } from "./dispatched.ts";
 import type { Dispatched, DispatchedAnswer, TokenUse } from "./dispatched.ts";
 import { closedPod, openCost, readCost } from "./costs.ts";
 import { bookRunning } from "./money.ts";
+import { rememberTested } from "./greens.ts";
 import { failuresOf, forgetHosts, rememberHost } from "./hosts.ts";
 import { lookAtHead } from "./aggregate.ts";
 import { Aggregates } from "./aggregates.ts";
@@ -35,6 +44,7 @@ import { migrate } from "./schema.ts";
 import { Secrets } from "./secrets.ts";
 import { Store, type StoredTask } from "./store.ts";
 import { beginRetained, beginStray, strayDone } from "./strays.ts";
+import { beginUninvited, endUninvited } from "./uninvited.ts";
 import { requestView, type RequestView } from "./view.ts";
 
 export type Accepted = { readonly kind: "accepted" | "duplicate" | "read-only"; readonly actions: readonly string[] };
@@ -56,6 +66,10 @@ const AGGREGATES_PARALLEL = 2;
 const LOOP_MS = 10 * 60_000;
 /** Deliveries are remembered longer than GitHub can redeliver them (3 days). */
 const DELIVERY_MEMORY_MS = 8 * 86_400_000;
+
+/** Until the branch rule is read: the queue's documented default of an hour, less two minutes. */
+const QUEUE_TIME_MS = 3_480_000;
+const TOO_LATE_FOR_THE_QUEUE = "The merge queue would have given up before the verdict, its wait for the GPU included.";
 
 const factsSchema = auditBodySchema.shape.facts;
 
@@ -92,29 +106,7 @@ export class Gate {
         this.store.count("deliveries.duplicate");
         return { kind: "duplicate", actions: [] };
       }
-      const actions = route(delivery.signal, this.#view());
-      const said: string[] = [];
-      for (const action of actions) {
-        switch (action.kind) {
-          case "open":
-            said.push(`open ${this.#open(action.request, now)}`);
-            break;
-          case "hint":
-            this.#apply(
-              action.requestId,
-              action.stranger === undefined ? { kind: "hint" } : { kind: "hint", stranger: action.stranger },
-            );
-            said.push(`hint ${action.requestId}`);
-            break;
-          case "reconcile":
-            this.store.putTask("reconcile", "repository", "reconcile", {}, now, now);
-            said.push("reconcile");
-            break;
-          case "note":
-            said.push(`note: ${action.why}`);
-            break;
-        }
-      }
+      const said = route(delivery.signal, this.#view()).map((action) => this.#act(action, now));
       this.#aggregates.hear(delivery.signal, this.#ports.appId, now);
       this.store.markDelivered(delivery.guid, delivery.event, now, said.join("; ").slice(0, 500));
       this.store.count(`deliveries.${delivery.event}`);
@@ -124,13 +116,15 @@ export class Gate {
     return accepted;
   }
 
-  /** Opens a request for a head nobody told us of; nothing if any generation exists. Used by reconciling. */
+  /** Opens a request for a head without an answer that stands; nothing where there is one. Used by reconciling. */
   openIfUnknown(what: NewRequest): string | null {
     if (this.#readOnly) return null;
     const now = this.#ports.clock.now();
-    const id = this.#ports.sql.transaction(() =>
-      this.store.requestsOfHead(what.headSha, what.kind).length > 0 ? null : this.#open(what, now),
-    );
+    const id = this.#ports.sql.transaction(() => {
+      const known = this.store.requestsOfHead(what.headSha, what.kind);
+      if (!needsAnswer(known, what.prNumber ?? 0)) return null;
+      return this.#open({ ...what, generation: (known.at(-1)?.generation ?? 0) + 1 }, now);
+    });
     this.#arm();
     return id;
   }
@@ -342,6 +336,23 @@ export class Gate {
       case "stray":
         await strayDone(task, this.#ports, this.store);
         break;
+      case "rerun": {
+        const { sql, clock } = this.#ports;
+        await endUninvited(task, this.store, this.#client(null), () => clock.now(), {
+          audit: (requestId, note) => this.#audit(requestId, note),
+          again: (owner, by) => {
+            for (const action of again(this.#view(), owner.headSha, owner, by)) this.#act(action, clock.now());
+          },
+          transaction: (body) => sql.transaction(body),
+        });
+        break;
+      }
+      case "deadline":
+        this.#ports.sql.transaction(() => {
+          this.store.removeTask(task.id);
+          this.#stop(task.subject, verdict("deadline", "merge-queue-timeout", TOO_LATE_FOR_THE_QUEUE));
+        });
+        break;
       case "reconcile":
         await reconcile(task, this.#ports, this.store, this.#client(null), {
           openIfUnknown: (what) => this.openIfUnknown(what),
@@ -418,6 +429,48 @@ export class Gate {
     this.#arm();
   }
 
+  /** Does what routing decided, inside a transaction of the caller's, and says it in a few words. */
+  #act(action: RouteAction, now: Millis): string {
+    switch (action.kind) {
+      case "open":
+        return `open ${this.#open(action.request, now)}`;
+      case "hint":
+        this.#apply(
+          action.requestId,
+          action.stranger === undefined ? { kind: "hint" } : { kind: "hint", stranger: action.stranger },
+        );
+        return `hint ${action.requestId}`;
+      case "asked":
+        this.#audit(
+          action.requestId,
+          audit("request.asked-again", "request-open", { row: action.row, actor: action.actor.id }),
+        );
+        return `asked ${action.requestId}`;
+      case "also": {
+        const request = this.store.request(action.requestId);
+        if (request !== null) {
+          this.store.saveRequest({ ...request, alsoPulls: [...(request.alsoPulls ?? []), action.prNumber] });
+        }
+        this.#audit(action.requestId, audit("request.shared", "request-open", { pullRequest: action.prNumber }));
+        return `also ${action.requestId}`;
+      }
+      case "stop":
+        this.#stop(action.requestId, action.verdict);
+        return `stop ${action.requestId}`;
+      case "uninvited":
+        return beginUninvited(this.store, action.requestId, action.run, now)
+          ? `uninvited attempt ${action.run.attempt} of ${action.run.runId}`
+          : "note: this attempt is known";
+      case "reconcile":
+        this.store.putTask("reconcile", "repository", "reconcile", {}, now, now);
+        return "reconcile";
+      case "note":
+        return `note: ${action.why}`;
+      default:
+        return unreachable(action, "routing");
+    }
+  }
+
   #stop(requestId: string, word: Verdict): boolean {
     const task = this.store.taskOf("main", requestId);
     const inFlight = task !== null && task.startedAt !== null;
@@ -472,6 +525,38 @@ export class Gate {
     }
     this.#lock(step, next, now);
     this.#publishLater(next.id);
+    if (next.kind === "merge-group") this.#watchQueueTime(next, now);
+    if (next.state.kind === "concluded" && before.state.kind !== "concluded") {
+      rememberTested(this.#ports.sql, next, now);
+      this.#answerOthers(next, now);
+    }
+  }
+
+  /** The merge queue gives up on its own: our word must stand before. */
+  #watchQueueTime(request: GateRequest, now: Millis): void {
+    const task = this.store.taskOf("deadline", request.id);
+    if (request.state.kind === "concluded" || request.stop !== null) {
+      if (task !== null) this.store.removeTask(task.id);
+      return;
+    }
+    const endsBy = request.admission?.endsBy ?? request.openedAt + QUEUE_TIME_MS;
+    if (task?.dueAt !== Math.ceil(endsBy)) this.store.putTask("deadline", request.id, "deadline", {}, endsBy, now);
+  }
+
+  /** Other pull requests have this head too: where the verdict says nothing about them, the next of them is asked about. */
+  #answerOthers(ended: GateRequest, now: Millis): void {
+    const waiting = ended.alsoPulls ?? [];
+    const known = this.store.requestsOfHead(ended.headSha, ended.kind);
+    const next = waiting.find((prNumber) => needsAnswer(known, prNumber));
+    const newest = known.at(-1);
+    if (next === undefined || newest === undefined) return;
+    const { headSha, generation } = newest;
+    const parts = { kind: "pull-request", row: 1, actor: null, approvedBy: null } as const;
+    const opened = this.store.request(
+      this.#open({ ...parts, prNumber: next, headSha, generation: generation + 1 }, now),
+    );
+    const others = waiting.filter((prNumber) => prNumber !== next);
+    if (opened !== null && others.length > 0) this.store.saveRequest({ ...opened, alsoPulls: others });
   }
 
   /** The lock changes in the same transaction as the request. Fencing: only the present holder can give it up. */
@@ -612,6 +697,7 @@ export class Gate {
       appId: this.#ports.appId,
       ofHead: (headSha: string, kind: GateRequest["kind"]) => this.store.requestsOfHead(headSha, kind),
       ofPull: (prNumber: number) => this.store.requestsOfPull(prNumber),
+      open: () => this.store.openRequests(),
       ofRun: (runId: string) => this.store.requestOfRun(runId),
       ofCheckRun: (checkRunId: string) => this.store.requestOfCheckRun(checkRunId),
       ofRunner: (runnerId: string) => this.store.requestOfRunner(runnerId),

@@ -78,6 +78,8 @@ async function observeTrigger(
   }
   const begun = answer.value.items
     .filter((run) => run.path === want.path && run.headSha === want.headSha)
+    // A fork may have the same commit: its run, and who started it, are not this pull request's.
+    .filter((run) => run.headRepositoryId === github.repository.id)
     .filter((run) => run.status === "in_progress" || run.status === "completed")
     .toSorted((a, b) => (b.createdAt ?? 0) - (a.createdAt ?? 0));
   const run = begun[0];

@@ -2,28 +2,19 @@
  * Performing tasks: each kind of task is one call (or one bounded set of reads) through the typed clients, and its answer in
  * the core's words. No decision is made here; whatever is not clearly an answer comes back as unknown, lost or ambiguous.
  */
-import { authorize, type AuthorizePort } from "../../shared/authorize/authorize.ts";
-import { readAhead } from "../../shared/authorize/read-ahead.ts";
-import { authorizeValidation } from "../../shared/authorize/validation.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
 import { archiveKey, type TreeEntry } from "../../shared/hosted/archive-key.ts";
 import { executeArtifacts } from "../../shared/hosted/execute-inputs.ts";
 import type { Admission, GateRequest, Terms } from "../../shared/lifecycle/model.ts";
 import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
-import type {
-  DispatchOutcome,
-  Done,
-  FindRunOutcome,
-  Outcomes,
-  RecheckOutcome,
-  Task,
-} from "../../shared/lifecycle/tasks.ts";
+import type { DispatchOutcome, Done, FindRunOutcome, Outcomes, Task } from "../../shared/lifecycle/tasks.ts";
 import { saysDeprecated } from "../../shared/lifecycle/last-words.ts";
 import { unreachable } from "../../shared/result.ts";
 import { lastWords } from "../../shared/runpod/logs.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { randomHex } from "../../shared/ports.ts";
+import { admit, recheck } from "./admission.ts";
 import { createPod } from "./create-pod.ts";
 import { moneyPorts, reserveMoney, settleMoney } from "./money.ts";
 import { observe, podFacts } from "./observe.ts";
@@ -73,7 +64,7 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
   const { github, ports } = context;
   switch (task.kind) {
     case "authorize":
-      return { task: task.kind, outcome: (await authorizeNow(context)).outcome };
+      return { task: task.kind, outcome: await admit(context) };
     case "observe":
       return { task: task.kind, outcome: await observe(task.want, context) };
     case "dispatch-prepare":
@@ -167,87 +158,6 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
 async function lastWordsOf(podId: string, ports: GatePorts): Promise<string | null> {
   const logs = await ports.runpod.getPodLogs(podId, { timeoutMs: LOGS_MS });
   return logs.ok ? lastWords(logs.value, saysDeprecated) : null;
-}
-
-async function authorizeNow(context: PerformContext, port: AuthorizePort = context.github) {
-  const { request, github, ports, store } = context;
-  const common = {
-    repositoryId: context.repository.id,
-    headSha: request.headSha,
-    actor: request.actor,
-    now: ports.clock.now(),
-  };
-  const result =
-    request.kind === "validation"
-      ? await authorizeValidation(github, { ...common, revision: request.revision ?? request.headSha })
-      : await authorize(port, {
-          ...common,
-          prNumber: request.prNumber ?? 0,
-          tested: request.kind === "recovery" ? "head" : "as-configured",
-        });
-  const terms = "terms" in result.outcome ? result.outcome.terms : null;
-  if (result.config !== null && terms !== null) {
-    store.rememberConfig(terms.configHash, result.config);
-    store.setMeta("last_config", terms.configHash);
-  }
-  return result;
-}
-
-/** Everything that was true at authorisation, once more inside the lock; and what was prepared must still fit. */
-async function recheck(context: PerformContext): Promise<RecheckOutcome> {
-  const { request, github } = context;
-  const before = request.admission;
-  const stored = (request.prepared?.artifacts.length ?? 0) > 0 ? request.prepared : null;
-  const artifacts = stored === null ? null : github.listArtifacts(stored.run.runId);
-  const { outcome } = await authorizeNow(context, readingAhead(context));
-  if (outcome.kind !== "admitted" || before === null) return outcome;
-  const { admission, terms } = outcome;
-  if (!admission.gpuRequired) return outcome;
-  if (admission.baseRef !== before.baseRef) {
-    return { kind: "refused", reason: "base-changed", detail: `The base is now ${admission.baseRef}.`, terms };
-  }
-  const changed = changedInputs(before, admission, request.terms, terms);
-  if (changed !== null) return { kind: "stale-inputs", why: changed, terms, admission };
-  if (stored !== null && artifacts !== null) {
-    const listed = await artifacts;
-    if (!listed.ok && listed.error.reason !== "not-found") {
-      return { kind: "unknown", why: describeFailure(listed.error), retryAt: retryAt(listed.error) };
-    }
-    const alive = new Set(listed.ok ? listed.value.items.filter((item) => !item.expired).map((item) => item.id) : []);
-    const missing = stored.artifacts.find((artifact) => !alive.has(artifact.id));
-    if (missing !== undefined)
-      return { kind: "stale-inputs", why: `artifact ${missing.name} is gone or expired`, terms, admission };
-  }
-  // The tested revision stays the one that was prepared: the merge commit moves with every push to the base.
-  return { ...outcome, admission: { ...admission, testedSha: before.testedSha, baseSha: before.baseSha } };
-}
-
-/** Inside the lock the reads are known from last time, and others wait: they are begun together. */
-function readingAhead(context: PerformContext): AuthorizePort {
-  const { request, github, store } = context;
-  const { admission, terms, prNumber } = request;
-  const config = terms === null ? null : store.config(terms.configHash);
-  if (admission === null || terms === null || prNumber === null || config === null) return github;
-  const listed = new Set([...config.access.users, ...config.access.bots].map((person) => person.id));
-  return readAhead(github, {
-    repositoryId: context.repository.id,
-    prNumber,
-    headSha: request.headSha,
-    defaultBranch: admission.defaultBranch,
-    workflows: [terms.workflows.prepare, terms.workflows.execute],
-    logins: [admission.author, request.actor ?? admission.author]
-      .filter((person) => !listed.has(person.id))
-      .map((person) => person.login),
-    merge: terms.testedRevision === "merge" && request.kind !== "recovery",
-  });
-}
-
-function changedInputs(before: Admission, now: Admission, termsBefore: Terms | null, termsNow: Terms): string | null {
-  if (termsBefore !== null && termsBefore.configHash !== termsNow.configHash) return "the configuration changed";
-  for (const [path, blob] of Object.entries(before.workflowBlobs)) {
-    if (now.workflowBlobs[path] !== blob) return `${path} changed on ${now.defaultBranch}`;
-  }
-  return null;
 }
 
 export function prepareTitle(request: GateRequest): string {

@@ -80,6 +80,12 @@ const MIGRATIONS: readonly (readonly string[])[] = [
     `CREATE TABLE tokens (jti TEXT PRIMARY KEY, expires_at INTEGER NOT NULL)`,
     // Which request a maintainer's dispatched run asked for: the same run asking again gets the same one.
     `CREATE TABLE dispatches (run_id TEXT PRIMARY KEY, request_id TEXT NOT NULL, at INTEGER NOT NULL)`,
+    // Which trees were tested, under which rules, and how that ended.
+    `CREATE TABLE greens (
+      request_id TEXT PRIMARY KEY, tree_sha TEXT NOT NULL, workflows TEXT NOT NULL, config_hash TEXT NOT NULL,
+      kind TEXT NOT NULL, evidence INTEGER NOT NULL, at INTEGER NOT NULL)`,
+    `CREATE INDEX greens_tree ON greens (tree_sha, at)`,
+    `CREATE INDEX greens_at ON greens (at)`,
     `CREATE TABLE configs (hash TEXT PRIMARY KEY, config TEXT NOT NULL)`,
     `CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL)`,
   ],

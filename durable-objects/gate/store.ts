@@ -11,7 +11,7 @@ import type { Millis } from "../../shared/ports.ts";
 import { MoneyTable, type MoneyLineIn, type MoneyRow } from "./money-table.ts";
 import type { Sql, SqlValue } from "./ports.ts";
 
-export type Lane = "main" | "check" | "stray" | "reconcile" | "cost" | "aggregate";
+export type Lane = "main" | "check" | "stray" | "reconcile" | "cost" | "rerun" | "deadline" | "aggregate";
 
 export interface StoredTask {
   readonly id: number;
@@ -42,7 +42,7 @@ export interface LockRow {
   readonly since: Millis | null;
 }
 
-const laneSchema = z.enum(["main", "check", "stray", "reconcile", "cost", "aggregate"]);
+const laneSchema = z.enum(["main", "check", "stray", "reconcile", "cost", "rerun", "deadline", "aggregate"]);
 
 export class Store {
   readonly #sql: Sql;

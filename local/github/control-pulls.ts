@@ -9,6 +9,7 @@ import {
   emitPull,
   ensureLabel,
   headRef,
+  headSha,
   pushed,
   recomputeMerge,
   triggerPullWorkflows,
@@ -26,6 +27,8 @@ export interface OpenPull {
   readonly body?: string;
   readonly draft?: boolean;
   readonly base?: string;
+  /** The branch is there already and stays as it is: another pull request from the same head. */
+  readonly asItIs?: boolean;
   /** The head lives in a fork of this owner; the author owns it unless named. */
   readonly fork?: boolean | { readonly owner: string };
 }
@@ -100,8 +103,11 @@ export class PullControl extends RepositoryView {
       input.fork === undefined || input.fork === false
         ? this.repository
         : this.#forkOf(input.fork === true ? input.author : input.fork.owner);
-    const sha = commitTo(hub, home, branch, { changes: input.files, author, message: input.title, from });
-    if (home === this.repository) pushed(hub, home, branch, null, sha, author);
+    const sha =
+      input.asItIs === true
+        ? headSha(home, branch)
+        : commitTo(hub, home, branch, { changes: input.files, author, message: input.title, from });
+    if (home === this.repository && input.asItIs !== true) pushed(hub, home, branch, null, sha, author);
     const now = hub.world.clock.now();
     const pull: PullRequest = {
       id: hub.world.nextId("pull", 2_100_000_000),

@@ -3,7 +3,7 @@
  * milliseconds and plain values. The whole configuration is kept by its hash for what needs more.
  */
 import type { Terms } from "../lifecycle/model.ts";
-import { limitMillis } from "./limits.ts";
+import { limitMillis, toMillis } from "./limits.ts";
 import type { RepositoryConfig } from "./schema.ts";
 
 /** How long a GitHub that does not answer is asked before the request gives up. Half an hour covers most incidents. */
@@ -43,6 +43,7 @@ export function termsFrom(config: RepositoryConfig, configHash: string): Terms {
     runnerIdleRetries: 1,
     podLostRetries: 1,
     reservation: { reservedMs: limit.reservation },
+    quietPeriod: toMillis(config.quiet_period),
     limits: {
       createWalk: limit.create_walk,
       createBackoffBase: limit.backoff_base,

@@ -77,6 +77,8 @@ export interface PullsApi {
   listPullsForCommit(commitSha: string): Reply<Listing<PullSummary>>;
   /** What `head` changed since it left `base` (three dots). */
   compareFiles(base: string, head: string): Reply<Comparison>;
+  /** The commits of `head` that `base` does not have, oldest first. `complete` false: there are more. */
+  listCommitsBetween(base: string, head: string): Reply<Listing<string>>;
   /** What a user may do here. `not-found` for who has no record. Compare `userId` with the actor: logins are reused. */
   getRole(login: string): Reply<Role>;
 }
@@ -158,6 +160,11 @@ const comparisonAnswer = z
     complete: body.files !== undefined && body.files.length < COMPARISON_FILES_MAX,
   }));
 
+/** The comparison's commits come in pages; its files, which are on the first, are not looked at here. */
+const commitsPage = z
+  .object({ total_commits: z.int().nonnegative(), commits: z.array(z.object({ sha })) })
+  .transform((body) => ({ items: body.commits.map((commit) => commit.sha), totalCount: body.total_commits }));
+
 const roleAnswer = z.object({
   permission: z.string(),
   role_name: z.string(),
@@ -176,15 +183,10 @@ export function pullsApi(wire: Wire, base: Slashed): PullsApi {
     getPull: (number) => wire.get("getPull", path`/repos/${base}/pulls/${number}`, pullAnswer),
 
     async listPullFiles(number) {
-      const listing = await wire.list(
-        "listPullFiles",
-        path`/repos/${base}/pulls/${number}/files`,
-        filesPage,
-        {
-          key: (file) => file.filename,
-          maxPages: PULL_FILES_MAX / 100 + 1,
-        },
-      );
+      const listing = await wire.list("listPullFiles", path`/repos/${base}/pulls/${number}/files`, filesPage, {
+        key: (file) => file.filename,
+        maxPages: PULL_FILES_MAX / 100 + 1,
+      });
       if (!listing.ok) return listing;
       const { items, complete } = listing.value;
       return ok({ files: items, complete: complete && items.length < PULL_FILES_MAX });
@@ -214,6 +216,11 @@ export function pullsApi(wire: Wire, base: Slashed): PullsApi {
         withQuery(path`/repos/${base}/compare/${slashed(`${from}...${to}`)}`, { per_page: 1, page: 1 }),
         comparisonAnswer,
       ),
+
+    listCommitsBetween: (from, to) =>
+      wire.list("listCommitsBetween", path`/repos/${base}/compare/${slashed(`${from}...${to}`)}`, commitsPage, {
+        key: (commit) => commit,
+      }),
 
     async getRole(login) {
       const answer = await wire.get("getRole", path`/repos/${base}/collaborators/${login}/permission`, roleAnswer);

@@ -1,6 +1,7 @@
 /** What the gate reads of the repository itself: its branches, commits, trees and files. */
 
 import * as z from "zod";
+import type { Millis } from "../ports.ts";
 import { err, ok } from "../result.ts";
 import { path, slashed, withQuery, type Slashed } from "./call.ts";
 import { githubId, sha } from "./schema.ts";
@@ -46,6 +47,8 @@ export interface RepositoryApi {
   getCommit(commitSha: string): Reply<Commit>;
   /** The object a ref names (`heads/main`, `pull/7/merge`, with or without `refs/` before it), or null if there is none. */
   getRef(ref: string): Reply<string | null>;
+  /** How long the merge queue of a branch waits for a check, ms; null: no queue is asked for there. */
+  getQueueTimeout(branch: string): Reply<Millis | null>;
 }
 
 const repositoryAnswer = z
@@ -87,6 +90,22 @@ const commitAnswer = z
     parents: body.parents.map((parent) => parent.sha),
   }));
 
+/** Active rules of a branch; of the merge queue's only the time limit is wanted, 1 to 360 minutes. */
+const rulesAnswer = z
+  .array(
+    z.object({
+      type: z.string(),
+      parameters: z.object({ check_response_timeout_minutes: z.number().positive().optional() }).nullish(),
+    }),
+  )
+  .transform((rules): Millis | null => {
+    const minutes = rules.flatMap((rule) =>
+      rule.type === "merge_queue" ? (rule.parameters?.check_response_timeout_minutes ?? []) : [],
+    );
+    // Several rules may apply: the shortest patience ends the group.
+    return minutes.length === 0 ? null : Math.min(...minutes) * 60_000;
+  });
+
 const branchAnswer = z.object({ commit: z.object({ sha }) }).transform((body) => body.commit.sha);
 const refAnswer = z.object({ object: z.object({ sha }) }).transform((body) => body.object.sha);
 
@@ -116,6 +135,9 @@ export function repositoryApi(wire: Wire, base: Slashed): RepositoryApi {
       ),
 
     getCommit: (commitSha) => wire.get("getCommit", path`/repos/${base}/git/commits/${commitSha}`, commitAnswer),
+
+    getQueueTimeout: (branch) =>
+      wire.get("getQueueTimeout", path`/repos/${base}/rules/branches/${slashed(branch)}`, rulesAnswer),
 
     async getRef(ref) {
       const short = ref.replace(/^refs\//, "");

@@ -56,9 +56,24 @@ export function checkView(request: GateRequest, queue: QueueInfo): CheckView {
     case "authorizing":
       return view("queued", "Looking at the change", "Reading who asks, what changed and what the policy says.");
     case "waiting":
-      return state.for === "ready"
-        ? view("queued", "Draft", "Nothing is started while the pull request is a draft.")
-        : view("queued", "Waiting for CI to start", `A GPU is needed: ${reason(request)} The GPU run starts with CI.`);
+      switch (state.for) {
+        case "ready":
+          return view("queued", "Draft", "Nothing is started while the pull request is a draft.");
+        case "quiet":
+          return view(
+            "queued",
+            "Waiting for the last push",
+            "The GPU run starts when no other push follows for a while.",
+          );
+        case "trigger":
+          return view(
+            "queued",
+            "Waiting for CI to start",
+            `A GPU is needed: ${reason(request)} The GPU run starts with CI.`,
+          );
+        default:
+          return unreachable(state.for, "what is waited for");
+      }
     case "preparing":
       return view("in_progress", "Building on hosted runners", `${reason(request)} Nothing is rented yet.`);
     case "queued":
@@ -109,8 +124,18 @@ function concluded(request: GateRequest, ended: Verdict, name: string, series: n
     title: title(ended, request),
     summary: [ended.detail, "", ...costLines(request), ...nextLines(ended, request)].join("\n"),
     text: details(request),
-    approveButton: ended.kind === "awaiting-approval" && request.kind === "pull-request",
+    approveButton: mayBeApproved(ended, request),
   };
+}
+
+/**
+ * A press of the button approves this commit. Where a person without the right pressed it, another may still do so; where
+ * the head has moved on, there is nothing to approve.
+ */
+function mayBeApproved(ended: Verdict, request: GateRequest): boolean {
+  if (request.kind !== "pull-request") return false;
+  if (ended.kind === "awaiting-approval") return ended.reason !== "approval-outdated";
+  return ended.reason === "actor-not-permitted" && request.openedBy.row === 3;
 }
 
 function title(ended: Verdict, request: GateRequest): string {
@@ -132,7 +157,7 @@ function title(ended: Verdict, request: GateRequest): string {
     case "over-budget":
       return "Not started: over budget";
     case "awaiting-approval":
-      return "Waiting for a maintainer";
+      return ended.reason === "approval-outdated" ? "Approved for an older commit" : "Waiting for a maintainer";
     case "superseded":
       return "Superseded by a newer commit";
     case "closed":

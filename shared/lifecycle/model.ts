@@ -73,6 +73,8 @@ export const termsSchema = z.object({
   runnerIdleRetries: z.number().int(),
   podLostRetries: z.number().int(),
   reservation: z.object({ reservedMs: millis }),
+  /** How long a head must have stood before it is prepared. */
+  quietPeriod: millis.default(0),
   limits: limitsSchema,
 });
 
@@ -96,6 +98,10 @@ export const admissionSchema = z.object({
   gpuRequired: z.boolean(),
   reason: z.string(),
   draft: z.boolean(),
+  /** The git tree of `testedSha`; left out where it could not be read. */
+  treeSha: z.string().optional(),
+  /** A merge group's verdict must stand by then, or the queue gives up on it. */
+  endsBy: millis.optional(),
 });
 
 export type Admission = z.infer<typeof admissionSchema>;
@@ -273,7 +279,12 @@ export type Resume = z.infer<typeof resumeSchema>;
 export const stateSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("received") }),
   z.object({ kind: z.literal("authorizing"), since: millis, tries: z.number().int() }),
-  z.object({ kind: z.literal("waiting"), for: z.enum(["trigger", "ready"]), since: millis, until: millis.nullable() }),
+  z.object({
+    kind: z.literal("waiting"),
+    for: z.enum(["trigger", "ready", "quiet"]),
+    since: millis,
+    until: millis.nullable(),
+  }),
   z.object({
     kind: z.literal("preparing"),
     step: z.enum(["dispatch", "find", "watch"]),
@@ -396,6 +407,11 @@ export const checkSchema = z.object({
   mayHaveTwins: z.boolean().default(false),
 });
 
+/** A merge queue's group, as GitHub named it when it asked for checks. */
+export const groupSchema = z.object({ headRef: z.string(), baseSha: z.string(), baseRef: z.string() });
+
+export type Group = z.infer<typeof groupSchema>;
+
 export const requestSchema = z.object({
   id: z.string(),
   kind: z.enum(["pull-request", "merge-group", "recovery", "validation"]),
@@ -403,6 +419,10 @@ export const requestSchema = z.object({
   headSha: z.string(),
   /** The one commit a validation tests, resolved before the request was opened; null for every other kind. */
   revision: z.string().nullable().default(null),
+  /** The merge group it is for; left out for every other kind. */
+  group: groupSchema.optional(),
+  /** Other pull requests with the same head, told of while this request was open: the check is theirs as well. */
+  alsoPulls: z.array(z.number().int()).optional(),
   generation: z.number().int(),
   openedAt: millis,
   openedBy: z.object({ row: z.number().int(), actor: actorSchema.nullable() }),

@@ -4,17 +4,20 @@
  * Pure. A signal opens a request, brings a look forward, or means nothing here; it never decides anything else. Every row
  * of the design's table is one arm below, by its number.
  */
+import type { ReasonCode } from "../audit/reasons.ts";
 import { unreachable } from "../result.ts";
 import { isAggregateCheck } from "./aggregate-hints.ts";
 import { newKeep, type Keep } from "./keep.ts";
-import type { GateRequest } from "./model.ts";
+import type { GateRequest, Group } from "./model.ts";
 import type { Actor, Signal } from "./signal.ts";
+import { verdict, type Verdict } from "./verdict.ts";
 
 /** What the gate knows that routing needs. Each list is newest generation last. */
 export interface RouteView {
   readonly appId: string;
   readonly ofHead: (headSha: string, kind: GateRequest["kind"]) => readonly GateRequest[];
   readonly ofPull: (prNumber: number) => readonly GateRequest[];
+  readonly open: () => readonly GateRequest[];
   readonly ofRun: (runId: string) => GateRequest | null;
   readonly ofCheckRun: (checkRunId: string) => GateRequest | null;
   /** The request one of whose attempts registered this runner. */
@@ -27,6 +30,8 @@ export interface NewRequest {
   readonly headSha: string;
   /** The commit a validation tests; left out for every other kind. */
   readonly revision?: string | null;
+  /** The merge group; left out for every other kind. */
+  readonly group?: Group;
   readonly generation: number;
   readonly row: number;
   readonly actor: Actor | null;
@@ -41,7 +46,20 @@ export type RouteAction =
   | { readonly kind: "hint"; readonly requestId: string; readonly stranger?: Stranger }
   /** Compare with GitHub now: something exists that no request knows. */
   | { readonly kind: "reconcile" }
+  /** A person asked for what is under way: noted in its audit, nothing else. */
+  | { readonly kind: "asked"; readonly requestId: string; readonly row: number; readonly actor: Actor }
+  /** Another pull request has the head that this open request is for: its check is theirs as well. */
+  | { readonly kind: "also"; readonly requestId: string; readonly prNumber: number }
+  /** Nothing outside follows this request any more: it ends. */
+  | { readonly kind: "stop"; readonly requestId: string; readonly verdict: Verdict }
+  /** An attempt of one of our runs that we did not start. */
+  | { readonly kind: "uninvited"; readonly requestId: string; readonly run: RunAttempt }
   | { readonly kind: "note"; readonly why: string };
+
+export interface RunAttempt {
+  readonly runId: string;
+  readonly attempt: number;
+}
 
 /** A job of another run on a runner of ours. */
 export interface Stranger {
@@ -63,16 +81,17 @@ export function route(signal: Signal, view: RouteView): readonly RouteAction[] {
     case "check-run":
       return checkRun(signal, view);
     case "check-suite":
-      // Row 4: "re-run all checks" on the suite means every request whose check is in it.
+      // Row 4: "re-run all checks" on the suite means the newest word that stands on this head.
       if (signal.appId !== view.appId) return [note("another App's suite")];
-      return again(view.ofHead(signal.headSha, "pull-request"), 4, signal.sender);
+      return again(view, signal.headSha, null, signal.sender);
     case "merge-group":
-      return [note("merge queues are not served yet")];
+      return mergeGroup(signal, view);
     case "comment":
       return comment(signal, view);
     case "repository":
+      return repository(signal, view);
     case "installation":
-      return [{ kind: "reconcile" }];
+      return installation(signal, view);
     default:
       return unreachable(signal, "signal");
   }
@@ -89,22 +108,29 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
     case "reopened":
     case "synchronize":
     case "ready_for_review": {
-      // Row 1: always opens the request, unless any generation for this head exists.
+      // Row 1: always opens the request, unless there is an answer for this head that still stands.
       const known = view.ofHead(signal.headSha, "pull-request");
       const newest = known.at(-1);
-      if (newest === undefined) return [...hints, open(signal.prNumber, signal.headSha, 1, 1, signal.sender, null)];
-      // Reopened after its request ended because it was closed: the head needs a new answer.
-      if (signal.action === "reopened" && endedAs(newest, "closed")) {
-        return [...hints, open(signal.prNumber, signal.headSha, newest.generation + 1, 1, signal.sender, null)];
+      const { prNumber, headSha, sender } = signal;
+      if (newest === undefined) return [...hints, open(prNumber, headSha, 1, 1, sender, null)];
+      if (newest.state.kind !== "concluded") {
+        if (newest.prNumber === prNumber || newest.alsoPulls?.includes(prNumber) === true) {
+          return hints.length > 0 ? hints : [note("a request for this head exists")];
+        }
+        return [...hints, { kind: "also", requestId: newest.id, prNumber }];
+      }
+      // Out of order, a late word about an earlier push must not end what is under way: only the reopening undoes a close.
+      const undone = signal.action === "reopened" || !endedAs(newest, "closed") || newest.prNumber !== prNumber;
+      if (undone && needsAnswer(known, prNumber)) {
+        return [...hints, open(prNumber, headSha, newest.generation + 1, 1, sender, null)];
       }
       return hints.length > 0 ? hints : [note("a request for this head exists")];
     }
     case "labeled": {
       // Row 3: the label in force when the check said that it waits for one.
-      const newest = view.ofHead(signal.headSha, "pull-request").at(-1);
-      if (newest?.terms?.start === "label" && signal.label === newest.terms.startWord) {
-        return approve(newest, signal.sender, hints);
-      }
+      const known = view.ofHead(signal.headSha, "pull-request");
+      const terms = known.at(-1)?.terms;
+      if (terms?.start === "label" && signal.label === terms.startWord) return approve(known, signal.sender, hints);
       return hints.length > 0 ? hints : [note("not the label that starts a run")];
     }
     case "unlabeled":
@@ -119,23 +145,102 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
 
 function workflowRun(signal: Extract<Signal, { kind: "workflow-run" }>, view: RouteView): readonly RouteAction[] {
   const owner = view.ofRun(signal.runId);
-  if (owner !== null) return [hint(owner)];
-  // Row 2: the trigger lets an open request go on. The request reads the run itself; this only wakes it.
-  const waiting = view.ofHead(signal.headSha, "pull-request").filter((request) => request.state.kind !== "concluded");
-  if (waiting.length > 0) return waiting.map(hint);
-  if (signal.event === "pull_request" && signal.action === "in_progress") {
-    if (view.ofHead(signal.headSha, "pull-request").length > 0) return [note("this head is concluded")];
-    // A pull request that nobody told us of.
-    return [{ kind: "reconcile" }];
+  if (owner !== null) {
+    if (signal.runAttempt <= 1) return [hint(owner)];
+    const run = { runId: signal.runId, attempt: signal.runAttempt };
+    return [{ kind: "uninvited", requestId: owner.id, run }];
   }
-  return [note("no request waits for this run")];
+  // Row 2: the trigger lets an open request go on. The request reads the run itself; this only wakes it.
+  const known = view.ofHead(signal.headSha, "pull-request");
+  const waiting = known.filter((request) => request.state.kind !== "concluded");
+  if (waiting.length > 0) return waiting.map(hint);
+  if (signal.event !== "pull_request" || signal.action !== "in_progress")
+    return [note("no request waits for this run")];
+  const newest = known.at(-1);
+  // A pull request that nobody told us of.
+  if (newest === undefined) return [{ kind: "reconcile" }];
+  // The check said that it waits for exactly this run, and had given up on it.
+  if (
+    endedFor(newest, "trigger-not-started") &&
+    newest.prNumber !== null &&
+    newest.terms?.workflows.trigger === signal.workflowPath
+  ) {
+    return [open(newest.prNumber, signal.headSha, newest.generation + 1, 2, signal.triggeringActor, null)];
+  }
+  return [note("this head is concluded")];
+}
+
+/** Row 5. A group has one request; asked for again, it is the same one. */
+function mergeGroup(signal: Extract<Signal, { kind: "merge-group" }>, view: RouteView): readonly RouteAction[] {
+  const newest = view.ofHead(signal.headSha, "merge-group").at(-1);
+  switch (signal.action) {
+    case "checks_requested": {
+      if (newest !== undefined) return [note("a request for this group exists")];
+      const { headSha, headRef, baseSha, baseRef } = signal;
+      const group = { headRef, baseSha, baseRef };
+      const parts = { prNumber: null, generation: 1, row: 5, actor: null, approvedBy: null };
+      return [{ kind: "open", request: { kind: "merge-group", headSha, group, ...parts } }];
+    }
+    case "destroyed": {
+      if (newest === undefined || newest.state.kind === "concluded") return [note("no open request of this group")];
+      const word = verdict("cancelled", "merge-group-destroyed", "The merge queue dissolved this group.");
+      return [{ kind: "stop", requestId: newest.id, verdict: word }];
+    }
+    default:
+      return unreachable(signal.action, "merge group action");
+  }
+}
+
+function repository(signal: Extract<Signal, { kind: "repository" }>, view: RouteView): readonly RouteAction[] {
+  switch (signal.action) {
+    // The id stays: requests go on under the new name, and look whether they still may.
+    case "renamed":
+    case "transferred":
+    case "unarchived":
+      return [...view.open().map(hint), { kind: "reconcile" }];
+    case "archived":
+    case "deleted": {
+      const word = verdict("cancelled", "repository-gone", `The repository was ${signal.action}.`);
+      return stopAll(view, word);
+    }
+    default:
+      return unreachable(signal.action, "repository action");
+  }
+}
+
+function installation(signal: Extract<Signal, { kind: "installation" }>, view: RouteView): readonly RouteAction[] {
+  switch (signal.action) {
+    case "created":
+    case "added":
+    case "unsuspend":
+      return [{ kind: "reconcile" }];
+    case "deleted":
+    case "removed":
+    case "suspend": {
+      const what = signal.action === "suspend" ? "suspended" : "removed from this repository";
+      return stopAll(view, verdict("cancelled", "app-removed", `The App was ${what}.`));
+    }
+    default:
+      return unreachable(signal.action, "installation action");
+  }
+}
+
+/** GitHub no longer lets us speak: everything ends, and deletion needs RunPod alone. */
+function stopAll(view: RouteView, word: Verdict): readonly RouteAction[] {
+  const open = view.open();
+  if (open.length === 0) return [note("no open request")];
+  return open.map((one): RouteAction => ({ kind: "stop", requestId: one.id, verdict: word }));
 }
 
 /** GitHub gives a runner to any job whose labels match: the runner's id tells whether a job of another run has ours. */
 function workflowJob(signal: Extract<Signal, { kind: "workflow-job" }>, view: RouteView): readonly RouteAction[] {
-  const owner = view.ofRun(signal.runId);
+  const { runnerId, runId, runAttempt } = signal;
+  const owner = view.ofRun(runId);
+  // A run that waits for a machine is told of by its jobs alone.
+  if (owner !== null && runAttempt > 1) {
+    return [{ kind: "uninvited", requestId: owner.id, run: { runId, attempt: runAttempt } }];
+  }
   const hints = owner === null ? [] : [hint(owner)];
-  const { runnerId, runId } = signal;
   const runnerOf = runnerId === null ? null : view.ofRunner(runnerId);
   if (runnerId === null || runnerOf === null) return hints.length > 0 ? hints : [note("not a run of ours")];
   const attempt = "attempt" in runnerOf.state ? runnerOf.state.attempt : null;
@@ -148,23 +253,19 @@ function checkRun(signal: Extract<Signal, { kind: "check-run" }>, view: RouteVie
   if (isAggregateCheck(signal, view.appId)) return [note("the aggregator's own check")];
   switch (signal.action) {
     case "rerequested": {
-      const owner = view.ofCheckRun(signal.checkRunId) ?? view.ofHead(signal.headSha, "pull-request").at(-1) ?? null;
-      if (owner === null || signal.appId !== view.appId) return [note("not a check of ours")];
-      return again(view.ofHead(signal.headSha, owner.kind), 4, signal.sender);
+      if (signal.appId !== view.appId) return [note("not a check of ours")];
+      return again(view, signal.headSha, view.ofCheckRun(signal.checkRunId), signal.sender);
     }
     case "requested_action": {
-      const newest = view.ofHead(signal.headSha, "pull-request").at(-1);
-      if (signal.appId !== view.appId || signal.identifier !== APPROVE_BUTTON || newest === undefined) {
-        return [note("not a button of ours")];
-      }
-      return approve(newest, signal.sender, []);
+      if (signal.appId !== view.appId || signal.identifier !== APPROVE_BUTTON) return [note("not a button of ours")];
+      return approve(view.ofHead(signal.headSha, "pull-request"), signal.sender, []);
     }
     case "created":
     case "completed": {
       // Another check of this head moved: the pre-gate may be ready.
-      const waiting = view
-        .ofHead(signal.headSha, "pull-request")
-        .filter((request) => request.state.kind === "preparing" && request.terms?.preGate.includes(signal.name));
+      const waiting = everyKind(view, signal.headSha).filter(
+        (request) => request.state.kind === "preparing" && request.terms?.preGate.includes(signal.name),
+      );
       return waiting.length > 0 ? waiting.map(hint) : [note("no request waits for this check")];
     }
     default:
@@ -173,11 +274,12 @@ function checkRun(signal: Extract<Signal, { kind: "check-run" }>, view: RouteVie
 }
 
 function comment(signal: Extract<Signal, { kind: "comment" }>, view: RouteView): readonly RouteAction[] {
-  // Row 3: for a comment the newest request of the pull request whose check waited when it was written.
+  // Row 3: for a comment the newest commit of the pull request whose check waited when it was written.
+  // GitHub's times are rounded down: a comment of the same second may have been made before the check spoke.
   const created = Date.parse(signal.createdAt);
   const waiting = view
     .ofPull(signal.prNumber)
-    .filter((request) => endedAs(request, "awaiting-approval") && request.terms?.start === "comment")
+    .filter((request) => endedFor(request, "awaiting-approval") && request.terms?.start === "comment")
     .filter((request) => request.state.kind === "concluded" && request.state.at <= created)
     .at(-1);
   const word = waiting?.terms?.startWord ?? null;
@@ -186,23 +288,41 @@ function comment(signal: Extract<Signal, { kind: "comment" }>, view: RouteView):
   // `/gpu run`, or `/gpu run keep 60`: the permission that is asked for the run covers the keeping.
   const said = /^(?: +keep +([1-9]\d{0,2}))?$/.exec(line.slice(word.length));
   if (said === null) return [note("not a command")];
-  const [action, ...rest] = approve(waiting, signal.sender, []);
+  const [action, ...rest] = approve(view.ofHead(waiting.headSha, "pull-request"), signal.sender, []);
   if (said[1] === undefined || action?.kind !== "open") return action === undefined ? rest : [action, ...rest];
   return [{ ...action, request: { ...action.request, keepMinutes: Number(said[1]) } }, ...rest];
 }
 
-function approve(newest: GateRequest, by: Actor, otherwise: readonly RouteAction[]): readonly RouteAction[] {
-  if (!endedAs(newest, "awaiting-approval")) {
+/** Row 3: the next generation for exactly this commit. */
+function approve(known: readonly GateRequest[], by: Actor, otherwise: readonly RouteAction[]): readonly RouteAction[] {
+  const newest = known.at(-1);
+  if (newest === undefined) return otherwise.length > 0 ? otherwise : [note("no request for this head")];
+  if (newest.state.kind !== "concluded")
+    return [{ kind: "asked", requestId: newest.id, row: 3, actor: by }, ...otherwise];
+  // Who may not approve takes nothing from those who may.
+  const waits = known.findLast((request) => !(request.openedBy.row === 3 && endedFor(request, "actor-not-permitted")));
+  if (waits === undefined || !(endedFor(waits, "awaiting-approval") || endedFor(waits, "trigger-not-started"))) {
     return otherwise.length > 0 ? otherwise : [note("nothing waits for approval at this head")];
   }
   return [open(newest.prNumber, newest.headSha, newest.generation + 1, 3, by, by)];
 }
 
-/** Row 4: a new generation if the last one is concluded, else a note. */
-function again(known: readonly GateRequest[], row: number, by: Actor): readonly RouteAction[] {
-  const newest = known.at(-1);
+/**
+ * Row 4: a new generation of the request whose check it is, or of the newest on this head. One commit has one run under
+ * way, whatever kind of request asked for it.
+ */
+export function again(
+  view: Pick<RouteView, "ofHead">,
+  headSha: string,
+  whose: GateRequest | null,
+  by: Actor,
+): readonly RouteAction[] {
+  const all = everyKind(view, headSha);
+  const busy = all.findLast((request) => request.state.kind !== "concluded");
+  if (busy !== undefined) return [{ kind: "asked", requestId: busy.id, row: 4, actor: by }, hint(busy)];
+  const kind = whose?.headSha === headSha ? whose.kind : all.at(-1)?.kind;
+  const newest = kind === undefined ? undefined : view.ofHead(headSha, kind).at(-1);
   if (newest === undefined) return [note("no request for this head")];
-  if (newest.state.kind !== "concluded") return [hint(newest), note("a request for this head is under way")];
   return [
     {
       kind: "open",
@@ -211,14 +331,54 @@ function again(known: readonly GateRequest[], row: number, by: Actor): readonly 
         prNumber: newest.prNumber,
         headSha: newest.headSha,
         revision: newest.revision,
+        ...(newest.group === undefined ? {} : { group: newest.group }),
         generation: newest.generation + 1,
-        row,
+        row: 4,
         actor: by,
         // An approval dies with its generation's head; a re-run of the same head by a person is that person's word.
         approvedBy: newest.approvedBy === null ? null : by,
       },
     },
   ];
+}
+
+const KINDS: readonly GateRequest["kind"][] = ["pull-request", "merge-group", "recovery", "validation"];
+
+/** The requests of a commit, whatever asked for them, oldest first. */
+function everyKind(view: Pick<RouteView, "ofHead">, headSha: string): readonly GateRequest[] {
+  return KINDS.flatMap((kind) => view.ofHead(headSha, kind)).toSorted((a, b) => a.openedAt - b.openedAt);
+}
+
+/**
+ * Whether an open pull request needs another answer than the last one about its head: that one was about something that no
+ * longer holds (it was closed, the head was away for a while, the App was gone), or was made for another pull request at
+ * the same commit and has tested nothing. What was tested, or is being tested, is the answer for all of them.
+ */
+export function needsAnswer(ofHead: readonly GateRequest[], prNumber: number): boolean {
+  const last = ofHead.at(-1);
+  if (last === undefined) return true;
+  if (last.state.kind !== "concluded") return false;
+  switch (last.state.verdict.kind) {
+    case "closed":
+      return true;
+    case "superseded":
+      return last.state.verdict.reason === "head-moved";
+    case "cancelled":
+      return last.state.verdict.reason === "app-removed" || last.state.verdict.reason === "repository-gone";
+    case "refused":
+    case "not-required":
+      return ofHead.every((request) => request.prNumber !== prNumber);
+    case "passed":
+    case "reused":
+    case "failed":
+    case "infrastructure":
+    case "deadline":
+    case "over-budget":
+    case "awaiting-approval":
+      return false;
+    default:
+      return unreachable(last.state.verdict.kind, "verdict");
+  }
 }
 
 function open(
@@ -239,6 +399,10 @@ function endedAs(request: GateRequest, kind: string): boolean {
   return request.state.kind === "concluded" && request.state.verdict.kind === kind;
 }
 
+function endedFor(request: GateRequest, reason: ReasonCode): boolean {
+  return request.state.kind === "concluded" && request.state.verdict.reason === reason;
+}
+
 function hint(request: GateRequest): RouteAction {
   return { kind: "hint", requestId: request.id };
 }
@@ -255,6 +419,7 @@ export function newRequest(id: string, what: NewRequest, now: number): GateReque
     prNumber: what.prNumber,
     headSha: what.headSha,
     revision: what.revision ?? null,
+    ...(what.group === undefined ? {} : { group: what.group }),
     generation: what.generation,
     openedAt: now,
     openedBy: { row: what.row, actor: what.actor },

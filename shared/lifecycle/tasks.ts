@@ -199,14 +199,17 @@ export type AuthorizeOutcome =
       readonly terms: Terms | null;
     }
   | { readonly kind: "closed"; readonly terms: Terms | null }
+  /** A merge group with a commit or a member that has no green gate of its own. */
+  | { readonly kind: "members"; readonly detail: string; readonly terms: Terms }
+  /** The identical tree passed under the same rules. `admission` is what would have been tested. */
+  | { readonly kind: "reuse"; readonly detail: string; readonly terms: Terms; readonly admission: Admission }
   | { readonly kind: "moved"; readonly headSha: string; readonly terms: Terms | null }
   | { readonly kind: "admitted"; readonly terms: Terms; readonly admission: Admission };
 
 export type RecheckOutcome =
   | AuthorizeOutcome
   /** What was prepared no longer fits. `terms` and `admission` are those of now, which the next preparation uses. */
-  | { readonly kind: "stale-inputs"; readonly why: string; readonly terms: Terms; readonly admission: Admission }
-  | { readonly kind: "reuse"; readonly detail: string };
+  | { readonly kind: "stale-inputs"; readonly why: string; readonly terms: Terms; readonly admission: Admission };
 
 export type PlanOutcome =
   | { readonly kind: "planned"; readonly plan: Plan }

@@ -53,6 +53,8 @@ export const outcomes: OutcomeTable = {
     refused: { kind: "refused", reason: "fork", detail: "It is a fork.", terms: TERMS },
     closed: { kind: "closed", terms: TERMS },
     moved: { kind: "moved", headSha: OTHER_HEAD, terms: TERMS },
+    members: { kind: "members", detail: "#8 has no green gate.", terms: TERMS },
+    reuse: { kind: "reuse", detail: "The same tree passed.", terms: TERMS, admission: ADMISSION },
     admitted: { kind: "admitted", terms: TERMS, admission: ADMISSION },
   },
   "dispatch-prepare": {
@@ -73,7 +75,8 @@ export const outcomes: OutcomeTable = {
     moved: { kind: "moved", headSha: OTHER_HEAD, terms: TERMS },
     admitted: { kind: "admitted", terms: TERMS, admission: ADMISSION },
     "stale-inputs": { kind: "stale-inputs", why: "the configuration changed", terms: TERMS, admission: ADMISSION },
-    reuse: { kind: "reuse", detail: "The same tree passed." },
+    members: { kind: "members", detail: "#8 has no green gate any more.", terms: TERMS },
+    reuse: { kind: "reuse", detail: "The same tree passed.", terms: TERMS, admission: ADMISSION },
   },
   plan: {
     planned: { kind: "planned", plan: RESUME.plan },
@@ -166,6 +169,7 @@ const variants: { readonly [K in TaskKind]?: Readonly<Record<string, Outcomes[K]
       terms: later(TERMS, { start: "label", startWord: "gpu" }),
       admission: ADMISSION,
     },
+    "admitted, quiet period": { kind: "admitted", terms: later(TERMS, { quietPeriod: MINUTE }), admission: ADMISSION },
     "admitted, no trigger workflow": {
       kind: "admitted",
       terms: later(TERMS, { workflows: { ...TERMS.workflows, trigger: null } }),
@@ -208,6 +212,11 @@ const looks: Readonly<Record<string, Readonly<Record<string, Observation>>>> = {
     "no run yet": { pull: known(PULL), triggerRun: known(null) },
     "run started": { pull: known(PULL), triggerRun: known({ runId: "700", status: "in_progress", actor: BOB }) },
     "a draft now": { pull: known({ ...PULL, draft: true }), triggerRun: known(null) },
+  },
+  "waiting/quiet": {
+    ...PULL_LOOKS,
+    "still the head": { pull: known(PULL) },
+    "a draft now": { pull: known({ ...PULL, draft: true }) },
   },
   "waiting/ready": {
     ...PULL_LOOKS,
@@ -312,6 +321,7 @@ export const situations: readonly Situation[] = [
   situation("authorize", states.authorizing()),
   situation("observe", states.waiting("trigger")),
   situation("observe", states.waiting("ready")),
+  situation("observe", states.waiting("quiet")),
   situation("dispatch-prepare", states.preparing("dispatch")),
   situation("find-prepare", states.preparing("find")),
   situation("observe", states.preparing("watch")),

@@ -272,11 +272,11 @@ const PROVISIONING_STAGE: Readonly<Record<StateOf<"provisioning">["step"], Attem
 export const states = {
   received: (): RequestState => ({ kind: "received" }),
   authorizing: (): StateOf<"authorizing"> => ({ kind: "authorizing", since: T0, tries: 0 }),
-  waiting: (what: "trigger" | "ready", change: Partial<StateOf<"waiting">> = {}): StateOf<"waiting"> => ({
+  waiting: (what: StateOf<"waiting">["for"], change: Partial<StateOf<"waiting">> = {}): StateOf<"waiting"> => ({
     kind: "waiting",
     for: what,
     since: T0,
-    until: what === "trigger" ? T0 + LIMITS.triggerStart : null,
+    until: what === "ready" ? null : T0 + (what === "quiet" ? MINUTE : LIMITS.triggerStart),
     ...change,
   }),
   preparing: (

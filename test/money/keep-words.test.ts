@@ -34,6 +34,7 @@ const view: RouteView = {
   appId: "1",
   ofHead: () => [waiting],
   ofPull: () => [waiting],
+  open: () => [],
   ofRun: () => null,
   ofCheckRun: () => null,
   ofRunner: () => null,

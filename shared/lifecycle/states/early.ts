@@ -50,8 +50,15 @@ export function authorizing(
     return conclude(admitted, verdict("not-required", "shadow-mode", detail), around.now);
   }
   if (admission.draft) return waitForReady(admitted, around);
-  if (terms.start !== "auto" && request.approvedBy === null) {
+  // Each member of a merge group has had its own word.
+  if (terms.start !== "auto" && request.approvedBy === null && request.kind !== "merge-group") {
     return conclude(admitted, verdict("awaiting-approval", "awaiting-approval", howToApprove(terms)), around.now);
+  }
+  const quietUntil = request.openedAt + terms.quietPeriod;
+  // Pushes come in rows: nobody asked for exactly this one yet.
+  if (request.kind === "pull-request" && request.openedBy.row <= 2 && around.now < quietUntil) {
+    const state: StateOf<"waiting"> = { kind: "waiting", for: "quiet", since: around.now, until: quietUntil };
+    return watchWaiting(admitted, state, around, quietUntil);
   }
   if (terms.workflows.trigger !== null && request.kind === "pull-request" && !request.triggerSeen) {
     return waitForTrigger(admitted, terms, around);
@@ -81,7 +88,17 @@ export function endedByAuthorization(
     case "moved":
       return conclude(
         { ...request, terms: outcome.terms ?? request.terms },
-        verdict("superseded", "head-moved", `The head moved to ${outcome.headSha.slice(0, 12)}.`),
+        request.openedBy.row === 3
+          ? verdict("awaiting-approval", "approval-outdated", outdated(request, outcome.headSha))
+          : verdict("superseded", "head-moved", `The head moved to ${outcome.headSha.slice(0, 12)}.`),
+        around.now,
+      );
+    case "members":
+      return conclude({ ...request, terms: outcome.terms }, verdict("failed", "members", outcome.detail), around.now);
+    case "reuse":
+      return conclude(
+        { ...request, terms: outcome.terms, admission: outcome.admission },
+        verdict("reused", "identical-tree", outcome.detail),
         around.now,
       );
     case "admitted":
@@ -90,6 +107,11 @@ export function endedByAuthorization(
     default:
       return unreachable(outcome, "authorization outcome");
   }
+}
+
+function outdated(request: GateRequest, headSha: string): string {
+  const now = headSha.slice(0, 12);
+  return `The approval was for ${request.headSha.slice(0, 12)}, and the head is ${now} now. Nothing was rented; approve ${now}.`;
 }
 
 function howToApprove(terms: Terms): string {
@@ -146,6 +168,10 @@ export function waiting(request: GateRequest, state: StateOf<"waiting">, done: D
     return watchWaiting(request, state, around, around.now + limits.reconcile);
   }
   if (draft === true && request.terms?.drafts === "wait") return waitForReady(request, around);
+  if (state.for === "quiet") {
+    const until = state.until ?? around.now;
+    return around.now >= until ? authorize(request, around) : watchWaiting(request, state, around, until);
+  }
   if (seen.triggerRun?.known === true && seen.triggerRun.value !== null) {
     const actor = seen.triggerRun.value.actor;
     // The run's triggering actor counts from here on: a writer's re-run must not spend as somebody else.
@@ -249,8 +275,9 @@ function observePrepare(request: GateRequest, state: StateOf<"preparing">): { ki
   if (pull !== undefined) want.pull = pull;
   if (state.run !== null) want.prepareRun = state.run;
   const names = request.terms?.preGate ?? [];
-  // A recovery judges the same pull request: what must be green before money is the same.
-  if (names.length > 0 && pull !== undefined) want.preGate = { headSha: request.headSha, names };
+  // A recovery judges the same pull request: what must be green before money is the same. A merge group has names of its own.
+  if (names.length > 0 && (pull !== undefined || request.kind === "merge-group"))
+    want.preGate = { headSha: request.headSha, names };
   return { kind: "observe", want };
 }
 

@@ -28,8 +28,6 @@ function recheck(request: GateRequest, state: StateOf<"revalidating">, done: Don
   if (done.task !== "recheck") return ignore(request, "not this state's task");
   const outcome = done.outcome;
   switch (outcome.kind) {
-    case "reuse":
-      return conclude(request, verdict("reused", "identical-tree", outcome.detail), around.now);
     case "stale-inputs": {
       if (state.backToPreparing >= 1) {
         const detail = `What was prepared no longer fits, twice: ${outcome.why}`;
@@ -49,6 +47,8 @@ function recheck(request: GateRequest, state: StateOf<"revalidating">, done: Don
     }
     case "refused":
     case "closed":
+    case "members":
+    case "reuse":
     case "moved": {
       const ended = endedByAuthorization(request, outcome, around);
       return ended ?? ignore(request, "re-check ended without a decision");

@@ -1,0 +1,136 @@
+/** Row 5: a merge queue's group, over the local GitHub's webhooks and the real local RunPod. */
+import { describe, expect, it, type TestContext } from "vitest";
+import { PREPARE, SLOW_TESTS } from "../../local/world/workflows.ts";
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import { CONFIG, startLife, verdictOf, type Life } from "./life.ts";
+
+const NO_PRE_GATE = "merge_queue:\n  pre_gate: []\n";
+
+async function life(test: TestContext, more = NO_PRE_GATE): Promise<Life> {
+  const world = await startLife({ config: CONFIG.replace("limits:\n", `${more}limits:\n`) });
+  test.onTestFinished(() => world.close());
+  return world;
+}
+
+async function group(
+  world: Life,
+  headSha: string,
+  ready: (one: GateRequest) => boolean = (one) => one.state.kind === "concluded" && one.check.completed,
+): Promise<GateRequest> {
+  const limit = Date.now() + 40_000;
+  for (;;) {
+    const one = world.gate.store.requestsOfHead(headSha, "merge-group").at(-1);
+    if (one !== undefined && ready(one)) return one;
+    if (Date.now() > limit) throw new Error(`the group's request is ${JSON.stringify(one?.state)}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+function open(world: Life, name: string, files: Readonly<Record<string, string>>, author = "mira") {
+  return world.repository.openPullRequest({ author, title: name, branch: name, files });
+}
+
+function conclusions(world: Life, sha: string) {
+  return world.repository.checkRuns(sha).flatMap((run) => (run.name === "CI GPU gate" ? [run.conclusion] : []));
+}
+
+describe("a merge group", () => {
+  it.concurrent("of green members is tested on its own commit, and asked for twice it is one request", async (test) => {
+    const world = await life(test);
+    const [one, two] = [open(world, "one", { "src/one.rs": "1" }), open(world, "two", { "README.md": "# two\n" })];
+    await world.concluded(one.headSha);
+    await world.concluded(two.headSha);
+    const { headSha } = world.repository.mergeGroup([one.number, two.number]);
+    const request = await group(world, headSha);
+    expect(verdictOf(request)).toMatchObject({ kind: "passed", reason: "tests-passed" });
+    expect(request).toMatchObject({
+      openedBy: { row: 5 },
+      admission: { testedSha: headSha, title: "Merge group of #1, #2" },
+    });
+    expect(conclusions(world, headSha)).toEqual(["success"]);
+    expect(world.runpod.pods()).toHaveLength(2);
+    expect(
+      world.github.books.dispatches.findLast((entry) => entry.workflowPath === PREPARE)?.inputs["tested_sha"],
+    ).toBe(headSha);
+    for (const record of world.github.books.webhooks.filter((entry) => entry.event === "merge_group")) {
+      world.github.redeliver(record.guid);
+    }
+    expect(world.gate.store.requestsOfHead(headSha, "merge-group")).toHaveLength(1);
+  });
+
+  it.concurrent("that needs no GPU is green at once", async (test) => {
+    const world = await life(test);
+    const pull = open(world, "words", { "README.md": "# more words\n" });
+    await world.concluded(pull.headSha);
+    const request = await group(world, world.repository.mergeGroup([pull.number]).headSha);
+    expect(verdictOf(request)).toMatchObject({ kind: "not-required", reason: "docs-only" });
+    expect(world.runpod.pods()).toEqual([]);
+  });
+
+  it.concurrent("with a member whose head is not green fails, and names it", async (test) => {
+    const world = await life(test);
+    const good = open(world, "good", { "README.md": "# good\n" });
+    const bad = open(world, "bad", { "src/bad.rs": "1" }, "walt");
+    await world.concluded(good.headSha);
+    await world.concluded(bad.headSha);
+    const { headSha } = world.repository.mergeGroup([bad.number, good.number]);
+    const request = await group(world, headSha);
+    expect(verdictOf(request)).toMatchObject({ kind: "failed", reason: "members" });
+    expect(verdictOf(request).detail).toContain(`#${bad.number}`);
+    expect(conclusions(world, headSha)).toEqual(["failure"]);
+    expect(world.runpod.pods()).toEqual([]);
+  });
+
+  it.concurrent("is not fooled by somebody else's check of the same name", async (test) => {
+    const world = await life(test);
+    const pull = open(world, "bad", { "src/bad.rs": "1" }, "walt");
+    await world.concluded(pull.headSha);
+    world.repository.reportCheck(pull.headSha, { name: "CI GPU gate", conclusion: "success" });
+    const request = await group(world, world.repository.mergeGroup([pull.number]).headSha);
+    expect(verdictOf(request)).toMatchObject({ kind: "failed", reason: "members" });
+  });
+
+  it.concurrent("reuses an identical tree where the policy says so, and tests it again where it does not", async (test) => {
+    const world = await life(test, "merge_queue:\n  policy: reuse\n  pre_gate: []\n");
+    const pull = open(world, "one", { "src/one.rs": "1" });
+    const tested = await world.concluded(pull.headSha);
+    expect(verdictOf(tested)).toMatchObject({ kind: "passed" });
+    // The group of one pull request on an unmoved base has the tree of its test merge.
+    const request = await group(world, world.repository.mergeGroup([pull.number]).headSha);
+    expect(verdictOf(request)).toMatchObject({ kind: "reused", reason: "identical-tree" });
+    expect(world.github.books.dispatches.filter((entry) => entry.workflowPath === PREPARE)).toHaveLength(1);
+    expect(world.runpod.pods()).toHaveLength(1);
+  });
+
+  it.concurrent("that is dissolved ends in the middle of its job, and its pod goes", async (test) => {
+    const world = await life(test);
+    const { repository, runpod } = world;
+    const pull = open(world, "one", { "src/one.rs": "1" });
+    await world.concluded(pull.headSha);
+    // Since then the default branch got tests that take long: the group has them, the member alone had not.
+    repository.commit({ files: { [SLOW_TESTS]: "" } });
+    const { headSha, headRef } = repository.mergeGroup([pull.number]);
+    await group(world, headSha, ({ state }) => state.kind === "executing");
+    repository.destroyMergeGroup(headRef, "dequeued");
+    const request = await group(world, headSha);
+    expect(verdictOf(request)).toMatchObject({ kind: "cancelled", reason: "merge-group-destroyed" });
+    expect(conclusions(world, headSha)).toEqual(["cancelled"]);
+    expect(runpod.pods()).toHaveLength(2);
+    expect(runpod.pods().every((pod) => pod.releasedAtMs !== null)).toBe(true);
+  });
+
+  it.concurrent("ends before the queue gives up on it, its wait included", async (test) => {
+    const world = await life(test, "merge_queue:\n  pre_gate: [never reported]\n  margin: 56\n");
+    world.repository.setBranchRules("main", [
+      { type: "merge_queue", parameters: { check_response_timeout_minutes: 1 } },
+    ]);
+    const pull = open(world, "one", { "src/one.rs": "1" });
+    await world.concluded(pull.headSha);
+    const { headSha } = world.repository.mergeGroup([pull.number]);
+    const request = await group(world, headSha);
+    expect(verdictOf(request)).toMatchObject({ kind: "deadline", reason: "merge-queue-timeout" });
+    expect(request.state.kind === "concluded" ? request.state.at - request.openedAt : 0).toBeGreaterThanOrEqual(4_000);
+    expect(conclusions(world, headSha)).toEqual(["timed_out"]);
+    expect(world.runpod.pods()).toHaveLength(1);
+  });
+});
