@@ -116,10 +116,8 @@ function laneTable(view: GateView): Html {
     ["Lane", "State", "Switch", "Labels", "Checks", "Why", "Looked at"],
     view.lanes.map((lane) => [
       lane.runbook === null ? html`${lane.name}` : html`<a href="${lane.runbook}">${lane.name}</a>`,
-      html`<span class="badge lane-${lane.state.toLowerCase()}">${lane.state}</span
-        >${lane.word === "" ? null : html` <b>${lane.word}</b>`}`,
-      html`<code>${lane.switchName}</code
-        >${lane.seenAt === null ? null : html` is ${lane.switchValue === null ? unsetWords(lane) : html`<code>${lane.switchValue}</code>`}`}`,
+      laneState(lane),
+      html`<code>${lane.switchName}</code>${laneSwitch(lane)}`,
       html`<code>${lane.labels.join(" ")}</code>`,
       html`${lane.checks.length === 0 ? "–" : lane.checks.join(", ")}`,
       html`${lane.why}`,
@@ -130,9 +128,18 @@ function laneTable(view: GateView): Html {
   );
 }
 
+type LaneView = GateView["lanes"][number];
+
+function laneState(lane: LaneView): Html {
+  const badge = html`<span class="badge lane-${lane.state.toLowerCase()}">${lane.state}</span>`;
+  return lane.word === "" ? badge : html`${badge} <b>${lane.word}</b>`;
+}
+
 /** A switch that is not set is off; one that could not be read is neither. */
-function unsetWords(lane: GateView["lanes"][number]): string {
-  return lane.code === "lane-disabled" ? "not set" : "not readable";
+function laneSwitch(lane: LaneView): Html | null {
+  if (lane.seenAt === null) return null;
+  if (lane.switchValue !== null) return html` is <code>${lane.switchValue}</code>`;
+  return html` is ${lane.code === "lane-disabled" ? "not set" : "not readable"}`;
 }
 
 function verdictTable(requests: readonly RequestView[], base: string): Html {

@@ -102,6 +102,34 @@ describe("the status page", () => {
     expect(text).toContain("$0.25");
   });
 
+  it("lists lanes without a machine as open state and NOT RUN, with the last look, never as passed", async () => {
+    const lane = {
+      name: "coverage_gpu",
+      labels: ["self-hosted", "gpu-full"],
+      switchName: "GPU_COVERAGE_ENABLED",
+      checks: ["Coverage GPU"],
+      runbook: "https://example.org/runbook",
+      state: "OPEN",
+      word: "NOT RUN",
+      code: "lane-offline",
+      why: HOSTILE,
+      switchValue: "true",
+      seenAt: T0 - 30_000,
+    } as const;
+    const ready = { ...lane, name: "sycl", state: "READY", word: "", code: "lane-available", runbook: null } as const;
+    const unseen = { ...lane, name: "idle", code: null, switchValue: null, seenAt: null } as const;
+    const { text } = await page({ ...VIEW, lanes: [lane, ready, unseen] });
+    expect(text).toContain("Lanes on own machines <small>2 of 3 open</small>");
+    expect(text).toContain('<a href="https://example.org/runbook">coverage_gpu</a>');
+    expect(text).toContain('<span class="badge lane-open">OPEN</span> <b>NOT RUN</b>');
+    expect(text).toContain("<code>GPU_COVERAGE_ENABLED</code> is <code>true</code>");
+    expect(text).toContain(`<span data-since="${T0 - 30_000}">30 s</span> ago`);
+    expect(text).toContain('<span class="badge lane-ready">READY</span></div>');
+    expect(text).not.toContain("<img");
+    expect(text).not.toMatch(/passed|badge success/);
+    expect((await page(VIEW)).text).not.toContain("Lanes on own machines");
+  });
+
   it("shows the fleet board above it, and what cron could not do", async () => {
     const board = { ...BOARD, problems: ["The gate of repository 102 did not answer: <reset>."] };
     const answer = await ask(ports({ board: { ...ports().board, read: async () => ok(board) } }), "/");
