@@ -20,6 +20,8 @@ interface Mutant {
   readonly file: string;
   readonly find: string;
   readonly replace: string;
+  /** A second change of the same file, where one alone is caught by the schema. */
+  readonly also?: { readonly find: string; readonly replace: string };
   /** Seeds within which it must be caught. */
   readonly seeds: number;
   /** Faults to look under; null: whatever the seed draws. */
@@ -166,11 +168,12 @@ export const MUTANTS: readonly Mutant[] = [
     faults: ["job-hangs"],
   },
   {
-    name: "dedupe-before-accept",
-    kind: "N55, I10",
-    file: GATE,
-    find: "      if (this.store.delivered(delivery.guid)) {",
-    replace: "      if (now < 0) {",
+    name: "deliveries-not-deduped",
+    kind: "N35, I10",
+    file: "durable-objects/gate/store.ts",
+    find: "    return this.#sql.exec(`SELECT guid FROM deliveries WHERE guid = ?`, guid).length > 0;",
+    replace: '    return guid === "";',
+    also: { find: "`INSERT INTO deliveries (", replace: "`INSERT OR IGNORE INTO deliveries (" },
     seeds: 150,
     faults: ["hook-doubled", "pull-closes", "pull-reopens", "user-rerequests", "prepare-fails"],
   },
@@ -371,10 +374,9 @@ function tryMutant(mutant: Mutant, seeds: number): Outcome {
     const file = join(dir, mutant.file);
     const text = readFileSync(file, "utf8");
     if (!text.includes(mutant.find)) return outcome("STALE", "its line is not there any more");
-    writeFileSync(
-      file,
-      text.replace(mutant.find, () => mutant.replace),
-    );
+    const also = mutant.also ?? { find: "", replace: "" };
+    const changed = text.replace(mutant.find, () => mutant.replace).replace(also.find, () => also.replace);
+    writeFileSync(file, changed);
     const args = [join(dir, "sim", "main.ts"), "--seeds", String(seeds), "--no-shrink"];
     if (mutant.faults !== null) args.push("--fault", mutant.faults.join(",") || "none");
     const run = spawnSync(process.execPath, args, { cwd: dir, encoding: "utf8" });
