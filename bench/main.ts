@@ -13,6 +13,7 @@ const MODULES: Readonly<Record<string, () => Promise<Bench>>> = {
   webhooks: () => import("./webhooks.ts"),
   bundle: () => import("./bundle.ts"),
   "first-check": () => import("./first-check.ts"),
+  buying: () => import("./buying.ts"),
   lock: () => import("./lock.ts"),
   policy: () => import("./policy.ts"),
   probe: () => import("./probe.ts"),

@@ -11,6 +11,18 @@ import type { PlanOutcome } from "../../shared/lifecycle/tasks.ts";
 import type { PerformContext } from "./perform.ts";
 import { runnerNote } from "./release-watch.ts";
 
+/**
+ * Begins what the plan will need while the pull request is still being re-checked. The answers are kept by the account; one
+ * that fails is asked for again by the plan itself.
+ */
+export function beginPlan({ ports, store, request }: PerformContext): void {
+  const config = request.terms === null ? null : store.config(request.terms.configHash);
+  if (config === null) return;
+  const maxAgeMs = limitMillis(config).market_cache;
+  ports.account.market(maxAgeMs, config.gpu.count).catch(() => undefined);
+  ports.resolveImage(config.gpu.image, maxAgeMs).catch(() => undefined);
+}
+
 export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
   const { ports, store, request } = context;
   const config = request.terms === null ? null : store.config(request.terms.configHash);

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { verify } from "@octokit/webhooks-methods";
 import { Account } from "../../durable-objects/account/account.ts";
+import { Aged } from "../../durable-objects/account/aged.ts";
 import { Gate } from "../../durable-objects/gate/gate.ts";
 import type { AccountAnswer, GatePorts, Sql } from "../../durable-objects/gate/ports.ts";
 import { newWebhookSecret, startLocalGitHub, type LocalGitHub } from "../../local/github/index.ts";
@@ -36,6 +37,10 @@ export interface GateWorld {
   readonly log: Readonly<Record<string, unknown>>[];
   /** What must not be found anywhere: the App's key, the webhook secret, the RunPod key. */
   readonly secrets: { readonly appKey: string; readonly webhook: string; readonly runpod: string };
+  /** The gate's process dies where it stands: nothing it does from now on has an effect here, nobody is listening. */
+  powerCut(): void;
+  /** Another gate on the state that was stored, hearing again. Its first tick is the caller's. */
+  powerOn(): Gate;
   close(): Promise<void>;
 }
 
@@ -89,13 +94,18 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
   });
   const url = await listen(server);
   const sql = nodeSql();
-  const ports: GatePorts = {
-    sql,
+  const images = new Aged<string>(systemClock, 20);
+  let power = { on: true };
+  const portsOf = (life: { readonly on: boolean }): GatePorts => ({
+    sql: alive(sql, life),
     alarm: {
       set(at) {
         if (timer !== null) clearTimeout(timer);
-        if (at === null || closed) return;
-        timer = setTimeout(() => void holder.gate?.run(), Math.max(0, at - Date.now()));
+        if (at === null || closed || !life.on) return;
+        const gone = (error: unknown) => {
+          if (life.on) throw error;
+        };
+        timer = setTimeout(() => void holder.gate?.run().catch(gone), Math.max(0, at - Date.now()));
       },
     },
     clock: systemClock,
@@ -111,20 +121,21 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
     runpod: client,
     github: (repository, installationId, runners) =>
       createGitHubClient({ app: made.value, repository: { ...repository, installationId }, runners }),
-    resolveImage: async () => {
-      const answer = await resolveImage({
-        registryUrl: runpod.registryUrl,
-        fetch: plainFetch,
-        userAgent: "gpu-gate-test",
-      });
-      return answer.ok ? { ok: true, value: answer.value.reference } : { ok: false, why: answer.error.why };
-    },
+    resolveImage: (image, maxAgeMs) =>
+      images.get(image, maxAgeMs, async () => {
+        const answer = await resolveImage({
+          registryUrl: runpod.registryUrl,
+          fetch: plainFetch,
+          userAgent: "gpu-gate-test",
+        });
+        return answer.ok ? { ok: true, value: answer.value.reference } : { ok: false, why: answer.error.why };
+      }),
     publicUrl: url,
     deployment: "test",
     appId: github.appId,
     log: (entry) => void log.push(entry),
-  };
-  const gate = new Gate(ports);
+  });
+  const gate = new Gate(portsOf(power));
   holder.gate = gate;
   github.webhooks.configure({ url: `${url}/github/webhooks` });
   return {
@@ -136,6 +147,17 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
     accountSql,
     log,
     secrets: { appKey: github.privateKeyPem, webhook: webhookSecret, runpod: apiKey },
+    powerCut() {
+      power.on = false;
+      holder.gate = null;
+      if (timer !== null) clearTimeout(timer);
+    },
+    powerOn() {
+      power = { on: true };
+      const next = new Gate(portsOf(power));
+      holder.gate = next;
+      return next;
+    },
     async close() {
       closed = true;
       if (timer !== null) clearTimeout(timer);
@@ -152,10 +174,23 @@ function done<T>(value: T): Promise<AccountAnswer<T>> {
   return Promise.resolve({ ok: true, value });
 }
 
+/** A database that a dead process can no longer reach. */
+function alive(sql: Sql, life: { readonly on: boolean }): Sql {
+  const reach = (): Sql => {
+    if (life.on) return sql;
+    throw new Error("the process is dead");
+  };
+  return {
+    exec: (query, ...bindings) => reach().exec(query, ...bindings),
+    transaction: (body) => reach().transaction(body),
+  };
+}
+
 async function serve(request: IncomingMessage, secret: string, gate: Gate | null): Promise<number> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
   const text = Buffer.concat(chunks).toString();
+  if (gate === null) return 503;
   const header = (name: string) => String(request.headers[name] ?? "");
   if (request.url === "/github/webhooks") {
     if (!(await verify(secret, text, header("x-hub-signature-256")))) return 401;
