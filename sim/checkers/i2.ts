@@ -60,13 +60,27 @@ function neverSeen(pod: Pod): boolean {
 function estimateProblem(world: WorldView, pod: Pod, micros: number | null): string | null {
   const last = pod.deletes.at(-1);
   if (pod.vanished || last === undefined || pod.livesUntil > 0) return null;
-  if (micros === null) return `${pod.id} was closed without an estimate`;
+  // A stopped pod tells no price any more: a stray that was found so late is booked at the most it can have cost.
+  if (micros === null) return bookedAtMost(world, pod) ? null : `${pod.id} was closed without an estimate`;
   const bill = world.runpod.billed(pod);
   // A create or a delete takes a minute at most before its caller gives up.
   const calm = world.faults.plan.weights.size === 0;
   const boundMs = 2_000 + Math.abs(world.skew) * 2 + (calm ? 1_000 : 150_000);
   const bound = (boundMs * pod.price * 1_000_000) / 3_600_000;
-  if (Math.abs(bill - micros) <= bound) return null;
+  // A pod that came late and was adopted is reckoned from our order on: more than the bill, and never less.
+  const tooMuch = pod.late ? 0 : micros - bill;
+  if (bill - micros <= bound && tooMuch <= bound) return null;
   const seconds = ((micros - bill) * 3_600_000) / (pod.price * 1_000_000) / 1000;
   return `${pod.id}: estimate and bill are ${seconds.toFixed(1)} s apart`;
+}
+
+function bookedAtMost(world: WorldView, pod: Pod): boolean {
+  return world.hosts.some((host) =>
+    host.sql
+      .exec<{ state: string; micros: number }>(
+        "SELECT state, micros FROM money WHERE attempt_id = ?",
+        `stray-${pod.id}`,
+      )
+      .some((line) => line.state === "spent" && line.micros >= world.runpod.billed(pod) - 1_000),
+  );
 }
