@@ -48,7 +48,12 @@ by hand.
 address of the status page, plays an opening day, and stays up until Ctrl-C. \`npm start -- --once\` plays the day and exits: 0 only
 if every verdict is the expected one, every pod is proven gone in RunPod's own books, and every estimate fits RunPod's bill.
 \`--port N\` gives the Worker a fixed port, \`--crash-worker\` kills the Worker's process in mid-day and starts it again,
-\`--logs\` shows its log lines. Times are short by configuration (\`local/world/workflows.ts\`), never by a special code path.
+\`--logs\` shows its log lines. Times are short by configuration (\`CONFIG\` in \`local/world/opening-day.ts\`), never by a special code path.
+
+The day's repository is \`local/world/project/\` with the shipped \`workflows/ci.yml\`, \`workflows/gpu-gate-prepare.yml\` and
+\`workflows/gpu-gate-execute.yml\`, byte for byte, and the bundled tool, all read when the day begins. CI classifies the change, the preparation
+builds, tests, splits and uploads, the pod downloads, verifies, reconstructs and tests: the files' own steps, as real processes. What stands in for
+what a machine may lack (Rust, a Mac, compiled tests, NVRTC) is listed in [workflows.md](workflows.md).
 
 Whatever it starts belongs to one folder under \`.local-world\` and ends with it; a start after a crash removes first what the
 crashed one left.
@@ -61,7 +66,8 @@ crashed one left.
 | RunPod | \`local/runpod\` | catalog with stock and prices, pods as child processes with exactly their environment, logs, bills by its own clock, the balance, quotas | run out of capacity or balance, answer 500 although it was done, lag, lie about the GPU, crash a container, refuse an image, be down (\`local/runpod/faults.ts\`) |
 | image registry | \`local/registry\` | the runner image's tag and digests | publish, remove, be down |
 | runner | \`local/runner\` | one job, then nothing: connects with its single-use configuration, runs the job's commands, reports its steps | be killed with its pod |
-| workflows | \`local/workflow\` | the documented subset of the workflow syntax in which the files under \`workflows/\` are written; an unknown key fails loudly | |
+| workflows | \`local/workflow\` | the documented subset of the workflow syntax in which the files under \`workflows/\` are written; an unknown key, an unlisted action or another commit of one ends the run as \`startup_failure\` with file and line | put any workflow file into a tree and have it run, or register a script for its path instead |
+| machines | \`local/machine\` | a job's folder and environment, its steps as processes in groups of their own, the listed actions: real git checkouts, artifacts as zips with digests, caches by exact key and cache mode | time a step out, cancel a job in the middle of a command |
 
 ## Rules, facts, tests
 

@@ -71,19 +71,27 @@ export class Credentials {
     return this.#store({ ...input, jobRepository: null, expiresAt: this.#world.clock.now() + lifetimeMs });
   }
 
-  /** The token a running job has: reads of its own repository, nothing else. */
-  issueForJob(repository: Repository): string {
+  /** The token a running job has, for its own repository alone: reads, unless its workflow file says which. */
+  issueForJob(
+    repository: Repository,
+    permissions: PermissionMap = { actions: "read", contents: "read", pull_requests: "read" },
+  ): string {
     return this.#store({
       installation: null,
       jobRepository: repository,
       repositories: null,
-      permissions: { actions: "read", contents: "read", metadata: "read", pull_requests: "read" },
+      permissions: { ...permissions, metadata: "read" },
       expiresAt: this.#world.clock.now() + 6 * 3_600_000,
     }).token;
   }
 
   revoke(tokenHash: string): void {
     this.#tokens.delete(tokenHash);
+  }
+
+  /** A job's token dies with its job. */
+  revokeToken(token: string): void {
+    this.#tokens.delete(hashOf(token));
   }
 
   /** Every token issued so far is dead from now on. */

@@ -79,6 +79,8 @@ export interface RunRecord {
   readonly actor: string;
   readonly what: "created" | "started" | "cancel-requested" | "completed";
   readonly conclusion: string | null;
+  /** What the run's page says of a workflow file that is not understood, one line each. */
+  readonly problems: readonly string[];
 }
 
 export interface JobRecord {

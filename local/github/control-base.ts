@@ -49,6 +49,7 @@ export class RepositoryView {
       sha,
       ref: headRef(branch),
       actor: author,
+      payload: { before: before ?? "0".repeat(40), after: sha },
     });
   }
   protected user(login: string): Account {

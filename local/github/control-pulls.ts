@@ -132,7 +132,9 @@ export class PullControl extends RepositoryView {
     this.repository.pulls.push(pull);
     this.repository.refs.set(`refs/pull/${number}/head`, sha);
     emitPull(hub, this.repository, pull, "opened", author);
-    recomputeMerge(hub, this.repository, pull, () => triggerPullWorkflows(hub, this.repository, pull, author));
+    recomputeMerge(hub, this.repository, pull, () =>
+      triggerPullWorkflows(hub, this.repository, pull, author, "opened"),
+    );
     return { number, headSha: sha, branch };
   }
 
@@ -154,7 +156,9 @@ export class PullControl extends RepositoryView {
     this.repository.refs.set(`refs/pull/${number}/head`, sha);
     if (home === this.repository) pushed(hub, home, pull.head.branch, before, sha, author);
     emitPull(hub, this.repository, pull, "synchronize", author, { before, after: sha });
-    recomputeMerge(hub, this.repository, pull, () => triggerPullWorkflows(hub, this.repository, pull, author));
+    recomputeMerge(hub, this.repository, pull, () =>
+      triggerPullWorkflows(hub, this.repository, pull, author, "synchronize"),
+    );
     return sha;
   }
 
@@ -173,7 +177,7 @@ export class PullControl extends RepositoryView {
     Object.assign(pull, { state: "open", closedAt: null, updatedAt: this.hub.world.clock.now() });
     emitPull(this.hub, this.repository, pull, "reopened", author);
     recomputeMerge(this.hub, this.repository, pull, () =>
-      triggerPullWorkflows(this.hub, this.repository, pull, author),
+      triggerPullWorkflows(this.hub, this.repository, pull, author, "reopened"),
     );
   }
 
@@ -251,6 +255,7 @@ export class PullControl extends RepositoryView {
     this.repository.refs.set(headRef(branch), head);
     this.#mergeGroupEvent("checks_requested", head, branch, base, {});
     const repository = this.repository;
+    const group = this.#mergeGroup(head, branch, base);
     hub.engine.trigger({
       repository,
       headRepository: repository,
@@ -260,6 +265,7 @@ export class PullControl extends RepositoryView {
       sha: head,
       ref: headRef(branch),
       actor: owner,
+      payload: { action: "checks_requested", merge_group: group },
     });
     return { headSha: head, headRef: headRef(branch) };
   }
@@ -272,18 +278,21 @@ export class PullControl extends RepositoryView {
   }
 
   #mergeGroupEvent(action: string, sha: string, branch: string, base: string, extra: Record<string, unknown>): void {
-    const { defaultBranch, git, owner } = this.repository;
-    const group = {
+    this.hub.webhooks.emit("merge_group", action, this.repository, renderAccount(this.hub, this.repository.owner), {
+      ...extra,
+      merge_group: this.#mergeGroup(sha, branch, base),
+    });
+  }
+
+  #mergeGroup(sha: string, branch: string, base: string): Record<string, unknown> {
+    const { defaultBranch, git } = this.repository;
+    return {
       head_sha: sha,
       head_ref: headRef(branch),
       base_sha: base,
       base_ref: headRef(defaultBranch),
       head_commit: renderSimpleCommit(git.readCommit(sha)),
     };
-    this.hub.webhooks.emit("merge_group", action, this.repository, renderAccount(this.hub, owner), {
-      ...extra,
-      merge_group: group,
-    });
   }
 
   #forkOf(owner: string): Repository {

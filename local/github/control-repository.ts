@@ -55,7 +55,7 @@ export class RepositoryControl extends PullControl {
   }
 
   setWorkflowState(path: string, state: WorkflowState): void {
-    const workflow = this.hub.engine.workflows(this.repository).find((one) => one.path === path);
+    const workflow = this.hub.engine.catalog.all(this.repository).find((one) => one.path === path);
     if (workflow === undefined) throw new Error(`${this.fullName} has no workflow ${path} on its default branch`);
     workflow.state = state;
   }
@@ -169,7 +169,7 @@ export class RepositoryControl extends PullControl {
   dispatchWorkflow(path: string, by: string, inputs: Readonly<Record<string, string>> = {}): number {
     const { defaultBranch } = this.repository;
     const sha = this.sha();
-    const run = this.hub.engine.create({
+    const request = {
       repository: this.repository,
       headRepository: this.repository,
       path,
@@ -180,8 +180,10 @@ export class RepositoryControl extends PullControl {
       sha,
       ref: headRef(defaultBranch),
       actor: this.user(by),
-    });
-    return run.id;
+    };
+    const refused = this.hub.engine.catalog.dispatchProblem(request);
+    if (refused !== null) throw new Error(`${path} cannot be dispatched: ${refused}`);
+    return this.hub.engine.create(request).id;
   }
 
   /** A standing self-hosted runner of this repository. */

@@ -1,96 +1,78 @@
 /**
  * Workflow runs: made, started, moved from job to job, cancelled slowly, re-run, concluded.
  *
- * Hosted jobs play their script on timers. Jobs for self-hosted labels are handed to the runner desk and stay queued until
- * a runner with all their labels takes them.
+ * A workflow file is interpreted: its hosted jobs run their steps for real. Where a script is registered for its path,
+ * the script plays instead, on timers. Jobs for self-hosted labels are handed to the runner desk and stay queued until a
+ * runner with all their labels takes them.
  */
 
+import type { ServiceAnswer, ServiceAsk } from "../machine/services.ts";
+import type { RunPlan } from "../workflow/run.ts";
 import { checkWritten, createSuite, newCheckRun } from "./checks.ts";
+import { ConcurrencyGroups } from "./concurrency.ts";
+import type { HostedMachines } from "./hosted-machines.ts";
 import type { Hub } from "./hub.ts";
+import { InterpretedJob, stepNames } from "./interpreted-job.ts";
+import { InterpretedRun, type Move } from "./interpreted-run.ts";
+import { JobServices } from "./job-services.ts";
 import { conclude, endStep, endSteps, newAnnotation, newArtifact, newJob } from "./jobs.ts";
 import type { Links } from "./links.ts";
-import type { Account, Conclusion, Job, Repository, RunAttempt, Workflow, WorkflowRun } from "./model.ts";
-import { actionsAppId, fullName, latestAttempt } from "./model.ts";
+import type { Account, Conclusion, Job, RunAttempt, WorkflowRun } from "./model.ts";
+import { actionsAppId, latestAttempt } from "./model.ts";
 import { bookRun, tellInProgress, tellJob, tellRun } from "./run-news.ts";
-import type {
-  AnnotationPlan,
-  HostedJobView,
-  JobPlan,
-  RunContext,
-  WorkflowPlan,
-  WorkflowScript,
-} from "./workflow-script.ts";
+import { WorkflowCatalog, type RunRequest } from "./workflow-catalog.ts";
+import type { AnnotationPlan, HostedJobView, JobPlan, WorkflowPlan } from "./workflow-script.ts";
 
-export interface RunRequest {
-  readonly repository: Repository;
-  readonly headRepository: Repository;
-  readonly path: string;
-  readonly event: string;
-  readonly headBranch: string;
-  readonly headSha: string;
-  readonly sha: string;
-  readonly ref: string;
-  readonly actor: Account;
-  readonly inputs?: Readonly<Record<string, string>>;
-  readonly pullNumber?: number;
-}
-
-/** A job while it is under way: its plan, and the way to end it early. */
+/** A job while it is under way: its plan, and the ways to end it early. */
 interface Live {
   readonly plan: JobPlan;
-  cancel: () => void;
-  readonly cancelled: Promise<void>;
+  /** The job in its interpreted run; null for a script's. */
+  readonly key: string | null;
+  readonly interpreted: InterpretedJob | null;
+  /** Asks the work to stop. */
+  readonly cancel: AbortController;
+  /** Stops it. */
+  readonly kill: AbortController;
+  stopClock: () => void;
 }
 
 export class Engine {
   readonly #hub: () => Hub;
-  readonly #scripts = new Map<string, WorkflowScript>();
-  readonly #plans = new Map<RunAttempt, WorkflowPlan>();
+  readonly #hosted: HostedMachines;
+  readonly #services: JobServices;
+  readonly #groups = new ConcurrencyGroups();
+  readonly #plans = new Map<RunAttempt, WorkflowPlan | InterpretedRun>();
+  /** Attempts that wait for their concurrency group. */
+  readonly #pending = new Map<RunAttempt, RunPlan>();
   readonly #live = new Map<Job, Live>();
+  #closed = false;
   /** Download addresses of logs and artifacts. */
   readonly links: Links;
+  readonly catalog: WorkflowCatalog;
 
-  constructor(hub: () => Hub, links: Links) {
+  constructor(hub: () => Hub, links: Links, hosted: HostedMachines) {
     this.#hub = hub;
     this.links = links;
+    this.#hosted = hosted;
+    this.#services = new JobServices(hub);
+    this.catalog = new WorkflowCatalog(hub);
   }
 
-  setScript(path: string, script: WorkflowScript): void {
-    this.#scripts.set(path, script);
-  }
-
-  script(path: string): WorkflowScript | undefined {
-    return this.#scripts.get(path);
-  }
-
-  workflowName(path: string): string {
-    return this.#scripts.get(path)?.name ?? path;
-  }
-
-  /** The workflows GitHub knows of a repository: the files on its default branch, and those seen before. */
-  workflows(repository: Repository): Workflow[] {
-    const main = repository.refs.get(`refs/heads/${repository.defaultBranch}`);
-    const files = main === undefined ? {} : repository.git.filesAt(main);
-    for (const path of Object.keys(files)) {
-      if (/^\.github\/workflows\/[^/]+\.ya?ml$/.test(path)) this.#workflow(repository, path);
-    }
-    return [...repository.workflows.values()];
+  /** Ends every hosted job; nothing of them is left. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#hosted.close();
   }
 
   /** Starts every `event` workflow whose file is in the tree of `request.sha`. */
   trigger(request: Omit<RunRequest, "path">): WorkflowRun[] {
-    const files = request.repository.git.filesAt(request.sha);
-    return [...this.#scripts]
-      .filter(([path, script]) => script.on.includes(request.event) && files[path] !== undefined)
-      .filter(([path]) => this.#workflow(request.repository, path).state === "active")
-      .map(([path]) => this.create({ ...request, path }));
+    return this.catalog.triggered(request).map((path) => this.create({ ...request, path }));
   }
 
   create(request: RunRequest): WorkflowRun {
     const hub = this.#hub();
     const { world } = hub;
-    const workflow = this.#workflow(request.repository, request.path);
-    const script = this.#scripts.get(request.path);
+    const workflow = this.catalog.workflow(request.repository, request.path);
     const now = world.clock.now();
     const suite = createSuite(hub, request.repository, {
       appId: actionsAppId,
@@ -98,25 +80,13 @@ export class Engine {
       headBranch: request.headRepository.id === request.repository.id ? request.headBranch : null,
       before: null,
     });
-    const inputs = request.inputs ?? {};
-    const title =
-      script?.runName?.({
-        ...this.#facts(request.repository, request.actor),
-        event: request.event,
-        inputs,
-        headSha: request.headSha,
-        sha: request.sha,
-        ref: request.ref,
-        attempt: 1,
-        pullNumber: request.pullNumber ?? null,
-      }) ?? this.#defaultTitle(request);
     const run: WorkflowRun = {
       id: world.nextId("run", 19_000_000_000),
       repository: request.repository,
       headRepository: request.headRepository,
       workflow,
-      name: this.workflowName(request.path),
-      displayTitle: title,
+      name: this.catalog.nameAt(request),
+      displayTitle: this.catalog.titleOf(request),
       runNumber: world.nextId(`run number ${request.repository.id} ${request.path}`, 0),
       event: request.event,
       headBranch: request.headBranch,
@@ -124,8 +94,9 @@ export class Engine {
       sha: request.sha,
       ref: request.ref,
       actor: request.actor,
-      inputs,
+      inputs: request.inputs ?? {},
       pullNumber: request.pullNumber ?? null,
+      payload: request.payload ?? {},
       suiteId: suite.id,
       createdAt: now,
       attempts: [],
@@ -191,6 +162,19 @@ export class Engine {
     return this.#live.get(job)?.plan;
   }
 
+  /** The job as its machine meets it; undefined for a script's job. */
+  interpretedJob(job: Job): InterpretedJob | undefined {
+    return this.#live.get(job)?.interpreted ?? undefined;
+  }
+
+  /** What an action of an interpreted job asks for. */
+  serve(job: Job, ask: ServiceAsk): ServiceAnswer {
+    const interpreted = this.interpretedJob(job);
+    return interpreted === undefined
+      ? { problem: "The job is over." }
+      : this.#services.answer(job, interpreted.planned.plan.cacheMode, ask);
+  }
+
   /** A job begins, on a hosted machine or on a runner. */
   startJob(job: Job, on: { id: number; name: string; groupId: number }): void {
     const hub = this.#hub();
@@ -208,6 +192,7 @@ export class Engine {
       checkWritten(hub, check, "update", false, this.#bot());
     }
     tellJob(hub, job, "in_progress");
+    this.#startClock(job);
     const attempt = latestAttempt(run);
     if (attempt.status === "in_progress") return;
     attempt.status = "in_progress";
@@ -216,14 +201,47 @@ export class Engine {
     tellInProgress(hub, run);
   }
 
-  /** Plays a job's script on timers: what a hosted machine, or a simulated standing runner, does. */
+  /** What a hosted machine, or a simulated standing runner, does with a job: interprets it, or plays its script on timers. */
   async playJob(job: Job, on: { id: number; name: string; groupId: number }): Promise<void> {
-    const hub = this.#hub();
     const live = this.#live.get(job);
     if (live === undefined || job.status !== "queued") return;
     this.startJob(job, on);
     const [setUp] = job.steps;
-    if (setUp !== undefined) endStep(hub, setUp, "success");
+    if (setUp !== undefined) endStep(this.#hub(), setUp, "success");
+    if (live.interpreted === null) await this.#playScript(job, live);
+    else await this.#playInterpreted(job, live, live.interpreted);
+  }
+
+  async #playInterpreted(job: Job, live: Live, interpreted: InterpretedJob): Promise<void> {
+    const other = job.labels.find((label) => /^(macos|windows)-/i.test(label));
+    if (other !== undefined) {
+      const message = `There is no ${other} in the local world: a Linux machine stands in for it.`;
+      this.#hub()
+        .world.checkRuns.get(job.id)
+        ?.annotations.push(newAnnotation({ level: "warning", message }));
+    }
+    try {
+      const conclusion = await this.#hosted.run({
+        id: job.id,
+        facts: interpreted.facts(),
+        ask: (ask) => Promise.resolve(this.serve(job, ask)),
+        next: (ask) => interpreted.next(ask),
+        cancelled: live.cancel.signal,
+        killed: live.kill.signal,
+      });
+      if (!this.#closed) this.completeJob(job, conclusion);
+    } catch (problem) {
+      const message = `The hosted machine broke down: ${String(problem)}`;
+      this.completeJob(job, "failure", [{ level: "failure", message }]);
+      throw problem;
+    }
+  }
+
+  async #playScript(job: Job, live: Live): Promise<void> {
+    const hub = this.#hub();
+    const cancelled = new Promise<"cancelled">((resolve) => {
+      live.cancel.signal.addEventListener("abort", () => resolve("cancelled"), { once: true });
+    });
     let failed = false;
     for (const [index, planned] of live.plan.steps.entries()) {
       const step = job.steps[index + 1];
@@ -238,7 +256,7 @@ export class Engine {
         planned.perform === undefined
           ? hub.timers.wait(planned.durationMs ?? 0).then(() => planned.conclusion ?? "success")
           : planned.perform(this.#view(job)).catch(() => "failure" as const);
-      const outcome = await Promise.race([work, live.cancelled.then(() => "cancelled" as const)]);
+      const outcome = live.cancel.signal.aborted ? "cancelled" : await Promise.race([work, cancelled]);
       endStep(hub, step, outcome);
       failed ||= outcome === "failure";
     }
@@ -250,9 +268,13 @@ export class Engine {
     if (job.status === "completed") return;
     const hub = this.#hub();
     const now = hub.world.clock.now();
-    const plan = this.#live.get(job)?.plan;
-    this.#live.get(job)?.cancel();
+    const live = this.#live.get(job);
+    const plan = live?.plan;
+    live?.stopClock();
+    live?.kill.abort();
     this.#live.delete(job);
+    const token = live?.interpreted?.token;
+    if (token !== undefined) hub.credentials.revokeToken(token);
     hub.desk.released(job);
     if (conclusion === "success") for (const artifact of plan?.artifacts ?? []) newArtifact(hub, job.run, artifact);
     job.status = "completed";
@@ -270,7 +292,37 @@ export class Engine {
     }
     tellJob(hub, job, "completed");
     const attempt = job.run.attempts.find((one) => one.number === job.attempt);
-    if (attempt !== undefined) this.#advance(job.run, attempt);
+    if (attempt === undefined) return;
+    if (live !== undefined && live.key !== null) this.#handOn(attempt, live.key, job, live.interpreted);
+    this.#advance(job.run, attempt);
+  }
+
+  /** What the other jobs of an interpreted run hear of one that has ended. */
+  #handOn(attempt: RunAttempt, key: string, job: Job, interpreted: InterpretedJob | null): void {
+    const run = this.#plans.get(attempt);
+    if (!(run instanceof InterpretedRun)) return;
+    const { conclusion } = job;
+    const told = conclusion === "success" || conclusion === "skipped" || conclusion === "cancelled";
+    run.ended(key, { conclusion: told ? conclusion : "failure", outputs: interpreted?.outputs ?? {} });
+    if (told) return;
+    const doomed = run.failsWith(key);
+    for (const [other, live] of this.#live) {
+      if (live.key !== null && doomed.includes(live.key) && attempt.jobs.includes(other)) this.#cancelJob(other);
+    }
+  }
+
+  /** A job's own time limit: it ends as cancelled, as GitHub ends it. */
+  #startClock(job: Job): void {
+    const hub = this.#hub();
+    const live = this.#live.get(job);
+    const minutes = live?.interpreted?.planned.plan.timeoutMinutes;
+    if (live === undefined || minutes === undefined) return;
+    live.stopClock = hub.timers.after(minutes * 60_000, () => {
+      const message = `The job has exceeded the maximum execution time of ${minutes} minutes.`;
+      hub.world.checkRuns.get(job.id)?.annotations.push(newAnnotation({ level: "failure", message }));
+      this.#cancelJob(job);
+      hub.timers.after(hub.timing.cancelHardMs, () => this.completeJob(job, "cancelled"));
+    });
   }
 
   #beginSoon(run: WorkflowRun, attempt: RunAttempt): void {
@@ -280,26 +332,34 @@ export class Engine {
 
   #begin(run: WorkflowRun, attempt: RunAttempt): void {
     if (attempt.status === "completed") return;
-    const script = this.#scripts.get(run.workflow.path);
-    const files = run.repository.git.filesAt(run.sha);
-    const plan: WorkflowPlan = script?.plan({
-      ...this.#facts(run.repository, run.actor),
-      runId: run.id,
-      attempt: attempt.number,
-      event: run.event,
-      inputs: run.inputs,
-      files,
-      headSha: run.headSha,
-      sha: run.sha,
-      ref: run.ref,
-      pullNumber: run.pullNumber,
-    }) ?? { jobs: [], startupFailure: true };
-    this.#plans.set(attempt, plan);
-    if (plan.startupFailure === true) {
+    const script = this.catalog.script(run.workflow.path);
+    if (script === undefined) {
+      const interpreted = this.catalog.interpreted(run, attempt);
+      if (interpreted.ok) {
+        this.#enter(run, attempt, interpreted.value);
+        return;
+      }
+      attempt.annotations.push(...interpreted.error.map(newAnnotation));
       this.#finish(run, attempt, "startup_failure");
       return;
     }
-    this.#advance(run, attempt);
+    const plan = script.plan(this.catalog.scripted(run, attempt));
+    this.#plans.set(attempt, plan);
+    if (plan.startupFailure === true) this.#finish(run, attempt, "startup_failure");
+    else this.#advance(run, attempt);
+  }
+
+  /** An interpreted run begins, or waits for its concurrency group. */
+  #enter(run: WorkflowRun, attempt: RunAttempt, plan: RunPlan): void {
+    const entered = plan.concurrency === null ? null : this.#groups.enter(run, attempt, plan.concurrency);
+    if (entered === null || entered.begins) {
+      this.#plans.set(attempt, new InterpretedRun(plan));
+      this.#advance(run, attempt);
+      return;
+    }
+    this.#pending.set(attempt, plan);
+    attempt.status = "pending";
+    for (const other of entered.cancel) this.cancel(other);
   }
 
   /** Queues what can go, and ends the attempt when nothing is left. */
@@ -307,6 +367,38 @@ export class Engine {
     if (attempt.status === "completed") return;
     const plan = this.#plans.get(attempt);
     const cancelled = run.cancelRequestedAt !== null;
+    const waiting =
+      plan instanceof InterpretedRun
+        ? this.#advanceInterpreted(run, attempt, plan, cancelled)
+        : this.#advanceScript(run, attempt, plan, cancelled);
+    if (attempt.jobs.some((job) => job.status !== "completed")) return;
+    if (!waiting && (plan !== undefined || cancelled)) this.#finish(run, attempt);
+  }
+
+  /** True while jobs wait for others. */
+  #advanceInterpreted(run: WorkflowRun, attempt: RunAttempt, plan: InterpretedRun, cancelled: boolean): boolean {
+    for (let move = plan.next(cancelled); move !== null; move = plan.next(cancelled))
+      this.#queueInterpreted(run, attempt, plan, move);
+    return !plan.allBegun;
+  }
+
+  #queueInterpreted(run: WorkflowRun, attempt: RunAttempt, plan: InterpretedRun, move: Move): void {
+    const { job: planned } = move;
+    const named: JobPlan = {
+      name: move.kind === "start" ? move.name : planned.plan.name.source,
+      runsOn: move.kind === "start" ? move.labels : planned.plan.runsOn.map((label) => label.source),
+      steps: stepNames(planned).map((name) => ({ name })),
+    };
+    const job = newJob(this.#hub(), run, attempt, named);
+    const interpreted =
+      move.kind === "start" ? new InterpretedJob(this.#hub(), job, planned, plan.plan, plan.results) : null;
+    const live = { plan: named, key: planned.key, interpreted };
+    if (move.kind === "start") return this.#queueJob(attempt, job, live, null);
+    if (move.kind === "skip") return this.#queueJob(attempt, job, live, "skipped");
+    this.#queueJob(attempt, job, live, "failure", [{ level: "failure", message: move.message }]);
+  }
+
+  #advanceScript(run: WorkflowRun, attempt: RunAttempt, plan: WorkflowPlan | undefined, cancelled: boolean): boolean {
     let waiting = false;
     for (const planned of plan?.jobs ?? []) {
       if (attempt.jobs.some((job) => job.name === planned.name)) continue;
@@ -317,30 +409,33 @@ export class Engine {
       }
       if (cancelled && planned.always !== true) continue;
       const met = needs.every((job) => job?.conclusion === "success");
-      this.#queueJob(run, attempt, planned, planned.skip === true || !(met || planned.always === true));
+      const skipped = planned.skip === true || !(met || planned.always === true);
+      const job = newJob(this.#hub(), run, attempt, planned);
+      this.#queueJob(attempt, job, { plan: planned, key: null, interpreted: null }, skipped ? "skipped" : null);
     }
-    if (attempt.jobs.some((job) => job.status !== "completed")) return;
-    if (!waiting && (plan !== undefined || cancelled)) this.#finish(run, attempt);
+    return waiting;
   }
 
-  #queueJob(run: WorkflowRun, attempt: RunAttempt, plan: JobPlan, skipped: boolean): void {
+  /** A job joins its run. One that is over before it began, skipped or broken, is ended at once. */
+  #queueJob(
+    attempt: RunAttempt,
+    job: Job,
+    live: Pick<Live, "plan" | "key" | "interpreted">,
+    over: "skipped" | "failure" | null,
+    annotations: readonly AnnotationPlan[] = [],
+  ): void {
     const hub = this.#hub();
-    const job = newJob(hub, run, attempt, plan);
     attempt.jobs.push(job);
     hub.world.jobs.set(job.id, job);
-    const suite = hub.world.suites.get(run.suiteId);
+    const suite = hub.world.suites.get(job.run.suiteId);
     if (suite !== undefined) {
       const check = newCheckRun(hub, suite, { id: job.id, name: job.name });
       checkWritten(hub, check, "create", false, this.#bot());
     }
-    let cancel = (): void => {};
-    const cancelled = new Promise<void>((resolve) => {
-      cancel = resolve;
-    });
-    this.#live.set(job, { plan, cancel, cancelled });
-    if (skipped) {
+    this.#live.set(job, { ...live, cancel: new AbortController(), kill: new AbortController(), stopClock: () => {} });
+    if (over !== null) {
       job.steps.length = 0;
-      this.completeJob(job, "skipped");
+      this.completeJob(job, over, annotations);
       return;
     }
     tellJob(hub, job, "queued");
@@ -361,7 +456,7 @@ export class Engine {
     if (job.status === "completed") return;
     const onRunner = job.status === "in_progress";
     job.cancelRequested = true;
-    this.#live.get(job)?.cancel();
+    this.#live.get(job)?.cancel.abort();
     if (!onRunner) this.completeJob(job, "cancelled");
   }
 
@@ -372,8 +467,16 @@ export class Engine {
     attempt.conclusion = forced ?? conclude(attempt, run.cancelRequestedAt !== null);
     attempt.updatedAt = hub.world.clock.now();
     this.#plans.delete(attempt);
+    this.#pending.delete(attempt);
     bookRun(hub, run, "completed");
     tellRun(hub, run, "completed");
+    const next = this.#groups.leave(attempt);
+    const plan = next === null ? undefined : this.#pending.get(next.attempt);
+    if (next === null || plan === undefined) return;
+    this.#pending.delete(next.attempt);
+    next.attempt.status = "queued";
+    this.#plans.set(next.attempt, new InterpretedRun(plan));
+    this.#advance(next.run, next.attempt);
   }
 
   #view(job: Job): HostedJobView {
@@ -388,20 +491,6 @@ export class Engine {
     };
   }
 
-  #workflow(repository: Repository, path: string): Workflow {
-    const known = repository.workflows.get(path);
-    if (known !== undefined) return known;
-    const { world } = this.#hub();
-    const made: Workflow = {
-      id: world.nextId("workflow", 160_000_000),
-      path,
-      state: "active",
-      createdAt: world.clock.now(),
-    };
-    repository.workflows.set(path, made);
-    return made;
-  }
-
   #addAttempt(run: WorkflowRun, triggeringActor: Account): RunAttempt {
     const now = this.#hub().world.clock.now();
     const number = run.attempts.length + 1;
@@ -413,18 +502,10 @@ export class Engine {
       status: "queued",
       conclusion: null,
       updatedAt: now,
+      annotations: [],
     };
     run.attempts.push(attempt);
     return attempt;
-  }
-
-  #facts(repository: Repository, actor: Account): Pick<RunContext, "repositoryId" | "repository" | "actor"> {
-    return { repositoryId: repository.id, repository: fullName(repository), actor: actor.login };
-  }
-
-  #defaultTitle(request: RunRequest): string {
-    if (request.event === "workflow_dispatch") return this.workflowName(request.path);
-    return request.headRepository.git.findCommit(request.headSha)?.message.split("\n")[0] ?? request.headSha;
   }
 
   #bot(): Account {

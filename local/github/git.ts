@@ -5,6 +5,7 @@
  */
 
 import { createHash } from "node:crypto";
+import { deflateSync } from "node:zlib";
 
 /** Path to text. A commit's whole content; directories exist only through the paths. */
 export type Files = Readonly<Record<string, string>>;
@@ -45,7 +46,9 @@ export interface FileChange {
   readonly patch: string;
 }
 
-function objectId(kind: "blob" | "tree" | "commit", content: Buffer): string {
+type ObjectKind = "blob" | "tree" | "commit";
+
+function objectId(kind: ObjectKind, content: Buffer): string {
   return createHash("sha1").update(`${kind} ${content.length}\0`).update(content).digest("hex");
 }
 
@@ -54,6 +57,8 @@ export class GitStore {
   readonly #trees = new Map<string, readonly TreeEntry[]>();
   readonly #files = new Map<string, Files>();
   readonly #commits = new Map<string, Commit>();
+  readonly #contents = new Map<string, { readonly kind: ObjectKind; readonly content: Buffer }>();
+  readonly #loose = new Map<string, Buffer>();
 
   /** Stores a tree for these files and gives its id. */
   writeTree(files: Files): string {
@@ -74,7 +79,7 @@ export class GitStore {
       "",
       input.message,
     ].join("\n");
-    const sha = objectId("commit", Buffer.from(text));
+    const sha = this.#store("commit", Buffer.from(text));
     const { parents, message, author } = input;
     const commit: Commit = { sha, tree, parents, message, author, at: seconds * 1000 };
     this.#commits.set(sha, commit);
@@ -163,6 +168,47 @@ export class GitStore {
     return merged;
   }
 
+  /**
+   * What a fetch of a commit brings: the ids of its objects and those of `depth` generations of its history (0: all of
+   * it), and the commits whose parents are left out.
+   */
+  reachable(sha: string, depth: number): { readonly ids: ReadonlySet<string>; readonly shallow: readonly string[] } {
+    const ids = new Set<string>();
+    const shallow: string[] = [];
+    let generation = [sha];
+    for (let level = 1; generation.length > 0; level += 1) {
+      const parents: string[] = [];
+      for (const id of generation) {
+        const commit = this.#commits.get(id);
+        if (commit === undefined || ids.has(id)) continue;
+        ids.add(id).add(commit.tree);
+        for (const entry of this.walk(commit.tree)) ids.add(entry.sha);
+        if (depth > 0 && level >= depth && commit.parents.length > 0) shallow.push(id);
+        else parents.push(...commit.parents);
+      }
+      generation = parents;
+    }
+    return { ids, shallow };
+  }
+
+  /** An object as git keeps it in a file of its own: header and content, compressed. */
+  looseObject(id: string): Buffer {
+    const known = this.#loose.get(id);
+    if (known !== undefined) return known;
+    const stored = this.#contents.get(id);
+    if (stored === undefined) throw new Error(`no object ${id} in this repository`);
+    const header = Buffer.from(`${stored.kind} ${stored.content.length}\0`);
+    const loose = deflateSync(Buffer.concat([header, stored.content]), { level: 1 });
+    this.#loose.set(id, loose);
+    return loose;
+  }
+
+  #store(kind: ObjectKind, content: Buffer): string {
+    const id = objectId(kind, content);
+    if (!this.#contents.has(id)) this.#contents.set(id, { kind, content });
+    return id;
+  }
+
   #writeDirectory(files: readonly (readonly [readonly string[], string])[]): string {
     const directories = new Map<string, (readonly [readonly string[], string])[]>();
     const entries: TreeEntry[] = [];
@@ -173,7 +219,7 @@ export class GitStore {
         directories.set(name, [...(directories.get(name) ?? []), [rest, text]]);
       } else {
         const bytes = Buffer.from(text);
-        const sha = objectId("blob", bytes);
+        const sha = this.#store("blob", bytes);
         this.#blobs.set(sha, text);
         entries.push({ path: name, mode: "100644", type: "blob", sha, size: bytes.length });
       }
@@ -188,7 +234,7 @@ export class GitStore {
       Buffer.from(`${entry.mode.replace(/^0/, "")} ${entry.path}\0`),
       Buffer.from(entry.sha, "hex"),
     ]);
-    const sha = objectId("tree", Buffer.concat(parts));
+    const sha = this.#store("tree", Buffer.concat(parts));
     this.#trees.set(sha, entries);
     return sha;
   }

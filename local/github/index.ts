@@ -20,6 +20,8 @@ import { Faults } from "./faults.ts";
 import type { Files } from "./git.ts";
 import { GitStore } from "./git.ts";
 import { defaultTiming } from "./hub.ts";
+import type { HostedOptions } from "./hosted-machines.ts";
+import { HostedMachines } from "./hosted-machines.ts";
 import type { Hub, Timing } from "./hub.ts";
 import { Links } from "./links.ts";
 import type { Repository, RunnerGroup } from "./model.ts";
@@ -62,6 +64,8 @@ export interface LocalGitHubOptions {
   readonly appSlug?: string;
   readonly permissions?: Readonly<Record<string, "read" | "write">>;
   readonly events?: readonly string[];
+  /** Where hosted jobs run, and which programs their image has. */
+  readonly hosted?: HostedOptions;
 }
 
 export interface CreateRepository {
@@ -95,6 +99,7 @@ export interface LocalGitHub {
   install(owner: string, options?: InstallOptions): InstallationControl;
   /** The account's installation. Throws when there is none. */
   installation(owner: string): InstallationControl;
+  /** From now on the script stands in for the text of the workflow file at that path, which is interpreted otherwise. */
   setWorkflowScript(path: string, script: WorkflowScript): void;
   /** A user account with a chosen id; made at first use otherwise. */
   user(login: string, id?: number): { login: string; id: number };
@@ -201,7 +206,7 @@ export async function startLocalGitHub(options: LocalGitHubOptions): Promise<Loc
     webhooks: new Webhooks(self, options.webhookUrl ?? null, options.webhookSecret),
     faults: new Faults(),
     rateLimit: new RateLimit(clock),
-    engine: new Engine(self, new Links(clock, () => url)),
+    engine: new Engine(self, new Links(clock, () => url), new HostedMachines(options.hosted ?? {})),
     desk: new RunnerDesk(self),
     get url() {
       return url;
@@ -310,7 +315,7 @@ class Running implements LocalGitHub {
   }
 
   setWorkflowScript(path: string, script: WorkflowScript): void {
-    this.#hub.engine.setScript(path, script);
+    this.#hub.engine.catalog.setScript(path, script);
   }
 
   user(login: string, id?: number): { login: string; id: number } {
@@ -356,6 +361,7 @@ class Running implements LocalGitHub {
   async close(): Promise<void> {
     this.#hub.timers.close();
     this.#hub.webhooks.close();
+    await this.#hub.engine.close();
     await this.#server.close();
   }
 }

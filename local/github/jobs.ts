@@ -37,6 +37,7 @@ export function newJob(hub: Hub, run: WorkflowRun, attempt: RunAttempt, plan: Jo
     runnerGroupId: null,
     cancelRequested: false,
     log: "",
+    summary: "",
   };
 }
 
@@ -69,8 +70,8 @@ export function conclude(attempt: RunAttempt, cancelRequested: boolean): Conclus
 export function newAnnotation(plan: AnnotationPlan): Annotation {
   return {
     path: plan.path ?? ".github",
-    startLine: 1,
-    endLine: 1,
+    startLine: plan.line ?? 1,
+    endLine: plan.line ?? 1,
     level: plan.level ?? "notice",
     title: plan.title ?? null,
     message: plan.message,

@@ -121,7 +121,8 @@ export type Conclusion =
 
 export interface Step {
   number: number;
-  readonly name: string;
+  /** An interpreted step's name may hold expressions, which are known when its turn comes. */
+  name: string;
   status: "queued" | "in_progress" | "completed";
   conclusion: Conclusion | null;
   startedAt: Millis | null;
@@ -156,6 +157,8 @@ export interface Job {
   runnerGroupId: number | null;
   cancelRequested: boolean;
   log: string;
+  /** What its steps wrote to GITHUB_STEP_SUMMARY. */
+  summary: string;
 }
 
 export interface Artifact {
@@ -178,6 +181,8 @@ export interface RunAttempt {
   status: string;
   conclusion: Conclusion | null;
   updatedAt: Millis;
+  /** What the run's page shows of a workflow file that is not understood. GitHub's API does not tell it. */
+  readonly annotations: Annotation[];
 }
 
 export interface WorkflowRun {
@@ -186,7 +191,7 @@ export interface WorkflowRun {
   readonly headRepository: Repository;
   readonly workflow: Workflow;
   readonly name: string;
-  readonly displayTitle: string;
+  displayTitle: string;
   readonly runNumber: number;
   readonly event: string;
   readonly headBranch: string;
@@ -198,6 +203,8 @@ export interface WorkflowRun {
   readonly actor: Account;
   readonly inputs: Readonly<Record<string, string>>;
   readonly pullNumber: number | null;
+  /** The event's own part of the payload: what `github.event` has beside repository and sender. */
+  readonly payload: Readonly<Record<string, unknown>>;
   readonly suiteId: number;
   readonly createdAt: Millis;
   readonly attempts: RunAttempt[];

@@ -134,7 +134,13 @@ export function recomputeMerge(hub: Hub, repository: Repository, pull: PullReque
 }
 
 /** The `pull_request` workflows of a head: they run on the test merge, and not at all on a conflict. */
-export function triggerPullWorkflows(hub: Hub, repository: Repository, pull: PullRequest, actor: Account): void {
+export function triggerPullWorkflows(
+  hub: Hub,
+  repository: Repository,
+  pull: PullRequest,
+  actor: Account,
+  action: "opened" | "synchronize" | "reopened",
+): void {
   const sha = repository.refs.get(mergeRef(pull));
   if (sha === undefined) return;
   hub.engine.trigger({
@@ -147,6 +153,7 @@ export function triggerPullWorkflows(hub: Hub, repository: Repository, pull: Pul
     ref: mergeRef(pull),
     actor,
     pullNumber: pull.number,
+    payload: { action, number: pull.number, pull_request: renderPull(hub, repository, pull, "webhook") },
   });
 }
 

@@ -13,14 +13,14 @@ export function renderWorkflow(hub: Hub, repository: Repository, workflow: Workf
   return {
     id: workflow.id,
     node_id: nodeId("Workflow", workflow.id),
-    name: hub.engine.workflowName(workflow.path),
+    name: hub.engine.catalog.nameOf(repository, workflow.path),
     path: workflow.path,
     state: workflow.state,
     created_at: iso(workflow.createdAt),
     updated_at: iso(workflow.createdAt),
     url: `${api}/actions/workflows/${workflow.id}`,
     html_url: `${html}/blob/${repository.defaultBranch}/${workflow.path}`,
-    badge_url: `${html}/workflows/${encodeURIComponent(hub.engine.workflowName(workflow.path))}/badge.svg`,
+    badge_url: `${html}/workflows/${encodeURIComponent(hub.engine.catalog.nameOf(repository, workflow.path))}/badge.svg`,
   };
 }
 

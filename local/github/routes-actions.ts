@@ -25,8 +25,8 @@ function bot(call: Call): Account {
 function workflowOf(call: Call): Workflow {
   const repository = repositoryOf(call);
   const wanted = param(call, "workflow_id");
-  const found = call.hub.engine
-    .workflows(repository)
+  const found = call.hub.engine.catalog
+    .all(repository)
     .find(
       (workflow) =>
         String(workflow.id) === wanted || workflow.path === wanted || workflow.path.split("/").at(-1) === wanted,
@@ -69,15 +69,7 @@ function dispatch(call: Call): Answer {
   const found = findRef(repository, body.ref);
   if (found === null || !/^refs\/(heads|tags)\//.test(found.ref))
     throw new Refusal(422, `No ref found for: ${body.ref}`);
-  const script = hub.engine.script(workflow.path);
-  if (script !== undefined && !script.on.includes("workflow_dispatch")) {
-    throw new Refusal(422, "Workflow does not have 'workflow_dispatch' trigger");
-  }
-  const unexpected = Object.keys(inputs).filter(
-    (name) => script?.inputs !== undefined && !script.inputs.includes(name),
-  );
-  if (unexpected.length > 0) throw new Refusal(422, `Unexpected inputs provided: ${JSON.stringify(unexpected)}`);
-  const run = hub.engine.create({
+  const request = {
     repository,
     headRepository: repository,
     path: workflow.path,
@@ -88,7 +80,10 @@ function dispatch(call: Call): Answer {
     ref: found.ref,
     actor: bot(call),
     inputs,
-  });
+  };
+  const refused = hub.engine.catalog.dispatchProblem(request);
+  if (refused !== null) throw new Refusal(422, refused);
+  const run = hub.engine.create(request);
   hub.books.dispatches.push({
     at: hub.world.clock.now(),
     repository: fullName(repository),
@@ -181,7 +176,7 @@ export const actionRoutes: readonly Route[] = [
     operation: "actions/list-repo-workflows",
     handle: (call) => {
       const repository: Repository = repositoryOf(call);
-      const all = call.hub.engine.workflows(repository);
+      const all = call.hub.engine.catalog.all(repository);
       return countedAnswer(call, "workflows", all, (workflow) => renderWorkflow(call.hub, repository, workflow));
     },
   },

@@ -21,6 +21,7 @@ export function bookRun(hub: Hub, run: WorkflowRun, what: RunRecord["what"]): vo
     actor: attempt.triggeringActor.login,
     what,
     conclusion: attempt.conclusion,
+    problems: attempt.annotations.map((annotation) => annotation.message),
   });
 }
 

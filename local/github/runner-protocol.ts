@@ -6,8 +6,11 @@
  * - `POST /_runner/session {jitConfig}` -> 200 `{sessionToken, runnerId, runnerName}`; the runner is online from here.
  *   401: no such runner (deleted, or never minted). 409: this config has been used already.
  * - `GET /_runner/job` -> 200 a job message, or 204 after a bounded wait: ask again. 410: the runner has been removed.
- *   Message: `{jobId, jobName, runId, runNumber, runAttempt, repositoryId, repository, workflowRef, workflow, eventName,
- *   ref, sha, actor, serverUrl, apiUrl, token, env, steps: [{number, name, run?, env, sleepMs, conclusion, always}]}`.
+ *   Message: `{jobId, jobName, runId, facts, env, interpreted, steps}`; `facts` are those of `local/machine/work.ts`. A script's
+ *   job brings all its steps: `[{number, name, run?, env, sleepMs, conclusion, always}]`. An interpreted job brings none.
+ * - `POST /_runner/next {jobId, places, done}` -> 200 the next step of an interpreted job, decided after the result of the
+ *   last one, or how the job ended (`local/machine/work.ts`). The same question gets the same answer.
+ * - `POST /_runner/service {jobId, ask}` -> 200 what an action of an interpreted job asks for (`local/machine/services.ts`).
  * - `POST /_runner/steps {jobId, steps: [{number?, name, status, conclusion}], annotations: [{title?, message, level?}],
  *   log?}` -> 200 `{cancel}`. Also the heartbeat: an empty report is fine. A step without a planned number is one the runner
  *   added itself (its job-started hook). `cancel: true` means: stop the work now, then complete as cancelled.
@@ -18,9 +21,12 @@
 
 import type { ServerResponse } from "node:http";
 import * as z from "zod";
+import { serviceAskSchema } from "../machine/services.ts";
+import { annotationSchema, nextAskSchema, type JobFacts } from "../machine/work.ts";
 import type { Hub } from "./hub.ts";
 import type { Job } from "./model.ts";
-import { fullName } from "./model.ts";
+import { fullName, latestAttempt } from "./model.ts";
+import { jobVariables, runEvent } from "./run-event.ts";
 import type { Session } from "./runner-desk.ts";
 
 const conclusion = z.enum(["success", "failure", "cancelled", "skipped"]);
@@ -37,18 +43,12 @@ const stepsBody = z.object({
       }),
     )
     .default([]),
-  annotations: z
-    .array(
-      z.object({
-        title: z.string().nullable().default(null),
-        message: z.string(),
-        level: z.enum(["notice", "warning", "failure"]).default("notice"),
-      }),
-    )
-    .default([]),
+  annotations: z.array(annotationSchema).default([]),
   log: z.string().default(""),
 });
 const completeBody = z.object({ jobId: z.number(), conclusion });
+const nextBody = nextAskSchema.extend({ jobId: z.number() });
+const serviceBody = z.object({ jobId: z.number(), ask: serviceAskSchema });
 
 const maxLog = 1_000_000;
 
@@ -86,6 +86,8 @@ export async function handleRunnerRequest(hub: Hub, request: RunnerRequest, resp
   }
   hub.desk.heard(session);
   if (asked === "POST /_runner/steps") return answer(...report(hub, session, body));
+  if (asked === "POST /_runner/next") return answer(...next(hub, session, body));
+  if (asked === "POST /_runner/service") return answer(...service(hub, session, body));
   if (asked === "POST /_runner/complete") return answer(...complete(hub, session, body));
   answer(404, { message: "No such runner call." });
 }
@@ -124,6 +126,24 @@ function report(hub: Hub, session: Session, body: unknown): [number, unknown] {
   return [200, { cancel: job.cancelRequested }];
 }
 
+function next(hub: Hub, session: Session, body: unknown): [number, unknown] {
+  const parsed = nextBody.safeParse(body);
+  const { job } = session.runner;
+  const interpreted = job === null ? undefined : hub.engine.interpretedJob(job);
+  if (!parsed.success) return [400, { message: "The question does not have the documented form." }];
+  if (job === null || job.id !== parsed.data.jobId || interpreted === undefined)
+    return [409, { message: "This runner does not have that job." }];
+  return [200, interpreted.next(parsed.data)];
+}
+
+function service(hub: Hub, session: Session, body: unknown): [number, unknown] {
+  const parsed = serviceBody.safeParse(body);
+  const { job } = session.runner;
+  if (!parsed.success) return [400, { message: "The question does not have the documented form." }];
+  if (job === null || job.id !== parsed.data.jobId) return [409, { message: "This runner does not have that job." }];
+  return [200, hub.engine.serve(job, parsed.data.ask)];
+}
+
 function complete(hub: Hub, session: Session, body: unknown): [number, unknown] {
   const parsed = completeBody.safeParse(body);
   const { job } = session.runner;
@@ -134,28 +154,16 @@ function complete(hub: Hub, session: Session, body: unknown): [number, unknown] 
 }
 
 function jobMessage(hub: Hub, job: Job): Record<string, unknown> {
-  const { run } = job;
-  const repository = fullName(run.repository);
   const plan = hub.engine.planOf(job);
+  const interpreted = hub.engine.interpretedJob(job);
   return {
     jobId: job.id,
     jobName: job.name,
-    runId: run.id,
-    runNumber: run.runNumber,
-    runAttempt: job.attempt,
-    repositoryId: run.repository.id,
-    repository,
-    workflowRef: `${repository}/${run.workflow.path}@${run.ref}`,
-    workflow: run.name,
-    eventName: run.event,
-    ref: run.ref,
-    sha: run.sha,
-    actor: run.actor.login,
-    serverUrl: hub.url,
-    apiUrl: hub.url,
-    token: hub.credentials.issueForJob(run.repository),
+    runId: job.run.id,
+    facts: interpreted?.facts() ?? scriptedFacts(hub, job),
     env: plan?.env ?? {},
-    steps: (plan?.steps ?? []).map((step, index) => ({
+    interpreted: interpreted !== undefined,
+    steps: (interpreted === undefined ? (plan?.steps ?? []) : []).map((step, index) => ({
       number: index + 2,
       name: step.name,
       ...(step.run === undefined ? {} : { run: step.run }),
@@ -164,6 +172,17 @@ function jobMessage(hub: Hub, job: Job): Record<string, unknown> {
       conclusion: step.conclusion ?? "success",
       always: step.always ?? false,
     })),
+  };
+}
+
+function scriptedFacts(hub: Hub, job: Job): JobFacts {
+  const { run } = job;
+  return {
+    repository: fullName(run.repository),
+    apiUrl: hub.url,
+    variables: jobVariables(hub, job, job.name),
+    event: runEvent(hub, run, latestAttempt(run)).payload,
+    token: hub.credentials.issueForJob(run.repository),
   };
 }
 

@@ -1,8 +1,8 @@
 /**
- * What a workflow file does in the local world, said as data.
+ * What a workflow file does, said as data instead of by its text: for tests that need a run of a certain form.
  *
- * A script belongs to a workflow file's path. It runs only where that file exists in the tree GitHub would read it from,
- * so a repository without the file behaves as it does on GitHub.
+ * A script belongs to a workflow file's path and stands in for the text. It runs only where that file exists in the tree
+ * GitHub would read it from. A file without a script is interpreted (`workflow-files.ts`).
  */
 
 import type { Files } from "./git.ts";
@@ -10,14 +10,15 @@ import type { Artifact } from "./model.ts";
 
 export interface AnnotationPlan {
   readonly message: string;
-  readonly title?: string;
+  readonly title?: string | null;
   readonly level?: "notice" | "warning" | "failure";
   readonly path?: string;
+  readonly line?: number;
 }
 
 export interface ArtifactPlan {
   readonly name: string;
-  readonly files?: Readonly<Record<string, string>>;
+  readonly files?: Readonly<Record<string, string | Uint8Array>>;
   /** From creation; GitHub's default is 90 days. */
   readonly expiresInMs?: number;
 }

@@ -2,13 +2,13 @@
 
 import { crc32 } from "node:zlib";
 
-export function zip(files: Readonly<Record<string, string>>): Buffer {
+export function zip(files: Readonly<Record<string, string | Uint8Array>>): Buffer {
   const locals: Buffer[] = [];
   const central: Buffer[] = [];
   let offset = 0;
   for (const [path, content] of Object.entries(files)) {
     const name = Buffer.from(path);
-    const data = Buffer.from(content);
+    const data = typeof content === "string" ? Buffer.from(content) : content;
     const common = Buffer.alloc(26);
     common.writeUInt16LE(20, 0); // version needed
     common.writeUInt16LE(0x0800, 2); // names are UTF-8

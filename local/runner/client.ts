@@ -1,27 +1,24 @@
 /** The runner's side of the protocol described in `local/github/runner-protocol.ts`. */
 
 import * as z from "zod";
+import { serviceAnswerSchema, type ServiceAnswer, type ServiceAsk } from "../machine/services.ts";
+import {
+  jobFactsSchema,
+  nextStepSchema,
+  type AnnotationReport,
+  type JobConclusion,
+  type NextAsk,
+  type NextStep,
+} from "../machine/work.ts";
 
 const sessionAnswer = z.object({ sessionToken: z.string(), runnerId: z.number(), runnerName: z.string() });
 
 const jobAnswer = z.object({
   jobId: z.number(),
   jobName: z.string(),
-  runId: z.number(),
-  runNumber: z.number(),
-  runAttempt: z.number(),
-  repositoryId: z.number(),
-  repository: z.string(),
-  workflowRef: z.string(),
-  workflow: z.string(),
-  eventName: z.string(),
-  ref: z.string(),
-  sha: z.string(),
-  actor: z.string(),
-  serverUrl: z.string(),
-  apiUrl: z.string(),
-  token: z.string(),
+  facts: jobFactsSchema,
   env: z.record(z.string(), z.string()),
+  interpreted: z.boolean(),
   steps: z.array(
     z.object({
       number: z.number(),
@@ -43,12 +40,6 @@ export interface StepReport {
   readonly name: string;
   readonly status: "queued" | "in_progress" | "completed";
   readonly conclusion: "success" | "failure" | "cancelled" | "skipped" | null;
-}
-
-export interface AnnotationReport {
-  readonly title: string | null;
-  readonly message: string;
-  readonly level: "notice" | "warning" | "failure";
 }
 
 export interface Report {
@@ -99,7 +90,20 @@ export class ServerClient {
     return z.object({ cancel: z.boolean() }).parse(body);
   }
 
-  async complete(jobId: number, conclusion: "success" | "failure" | "cancelled"): Promise<void> {
+  /** The next step of an interpreted job. A job that has been taken away ends as cancelled. */
+  async next(jobId: number, ask: NextAsk): Promise<NextStep> {
+    const response = await this.#ask("POST", "next", { jobId, ...ask });
+    const body: unknown = await response.json();
+    return response.status === 200 ? nextStepSchema.parse(body) : { kind: "ended", conclusion: "cancelled" };
+  }
+
+  async service(jobId: number, ask: ServiceAsk): Promise<ServiceAnswer> {
+    const response = await this.#ask("POST", "service", { jobId, ask });
+    const body: unknown = await response.json();
+    return response.status === 200 ? serviceAnswerSchema.parse(body) : { problem: "The job has been taken away." };
+  }
+
+  async complete(jobId: number, conclusion: JobConclusion): Promise<void> {
     const response = await this.#ask("POST", "complete", { jobId, conclusion });
     await response.arrayBuffer();
   }

@@ -1,168 +1,139 @@
 /**
  * One job from its first step to its conclusion, as the real runner goes about it: the job-started hook, then the steps in
- * order, each a child process; after a failure or a cancel only those that always run.
+ * order, each a child process; after a failure or a cancel only those that ask for it.
+ *
+ * An interpreted job's steps come one by one: the server decides after each result. A script's job brings them all.
  */
 
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import type { JobMessage, ServerClient, StepMessage } from "./client.ts";
-import { runCommand, signalGroup } from "./command.ts";
-import type { CommandOutcome } from "./command.ts";
+import { Services } from "../machine/services.ts";
+import { annotationsIn } from "../machine/workflow-commands.ts";
+import { playSteps, type JobConclusion, type StepDone } from "../machine/work.ts";
+import { Workplace } from "../machine/workplace.ts";
+import type { JobMessage, Report, ServerClient, StepMessage } from "./client.ts";
 
 /** Between two heartbeats; each also asks whether the job has been cancelled. */
 const heartbeatMs = 250;
 
-export async function runJob(
-  server: ServerClient,
-  job: JobMessage,
-  workRoot: string,
-): Promise<"success" | "failure" | "cancelled"> {
+export async function runJob(server: ServerClient, job: JobMessage, workRoot: string): Promise<JobConclusion> {
   const cancel = new AbortController();
-  const work = new Workplace(job, workRoot);
+  const own = Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  const work = new Workplace({
+    facts: job.facts,
+    root: workRoot,
+    inherited: Object.fromEntries(own),
+    services: new Services((ask) => server.service(job.jobId, ask)),
+    onOutput: (chunk) => void process.stdout.write(chunk),
+  });
   const heartbeat = setInterval(() => {
     server.report(job.jobId, {}).then(
       (answer) => answer.cancel && cancel.abort(),
       () => {},
     );
   }, heartbeatMs);
+  const tell = async (report: Report): Promise<void> => {
+    if ((await server.report(job.jobId, report)).cancel) cancel.abort();
+  };
   try {
-    const tell = async (report: Parameters<ServerClient["report"]>[1]): Promise<void> => {
-      if ((await server.report(job.jobId, report)).cancel) cancel.abort();
-    };
     await tell({ steps: [{ number: 1, name: "Set up job", status: "completed", conclusion: "success" }] });
-    let failed = false;
-    const hook = process.env["ACTIONS_RUNNER_HOOK_JOB_STARTED"] ?? "";
-    if (hook !== "") {
-      const name = "Set up runner";
-      await tell({ steps: [{ name, status: "in_progress", conclusion: null }] });
-      const result = await work.command([hook], {}, cancel.signal);
-      await tell({
-        steps: [{ name, status: "completed", conclusion: result.outcome }],
-        annotations: result.annotations,
-        log: result.output,
-      });
-      if (result.outcome !== "success") {
-        // A stranger's job ends here, before any of its steps, the always-running ones included.
-        const rest = job.steps.map(
-          (step) => ({ number: step.number, name: step.name, status: "completed", conclusion: "skipped" }) as const,
-        );
-        await tell({ steps: rest });
-        return result.outcome === "cancelled" ? "cancelled" : "failure";
-      }
+    const refused = await runHook(work, tell, cancel.signal);
+    if (refused !== null) {
+      // A stranger's job ends here, before any of its steps, the always-running ones included.
+      const rest = job.steps.map(
+        (step) => ({ number: step.number, name: step.name, status: "completed", conclusion: "skipped" }) as const,
+      );
+      await tell({ steps: rest });
+      return refused;
     }
-    for (const step of job.steps) {
-      const { number, name } = step;
-      if ((failed || cancel.signal.aborted) && !step.always) {
-        await tell({ steps: [{ number, name, status: "completed", conclusion: "skipped" }] });
-        continue;
-      }
-      await tell({ steps: [{ number, name, status: "in_progress", conclusion: null }] });
-      // An always-running step goes on after a cancel, so it is not stopped by the one that came before it.
-      const stop = step.always && cancel.signal.aborted ? new AbortController().signal : cancel.signal;
-      const result = await work.run(step, stop);
-      failed ||= result.outcome === "failure";
-      await tell({
-        steps: [{ number, name, status: "completed", conclusion: result.outcome }],
-        annotations: result.annotations,
-        log: result.output,
-      });
-    }
-    return cancel.signal.aborted ? "cancelled" : failed ? "failure" : "success";
+    if (!job.interpreted) return await playScript(job, work, tell, cancel.signal);
+    return await playSteps({
+      places: work.places,
+      next: (ask) => server.next(job.jobId, ask),
+      perform: (step, cancelled) => work.perform(step, cancelled),
+      cancelled: cancel.signal,
+    });
   } finally {
     clearInterval(heartbeat);
     work.close();
   }
 }
 
-/** The folder and the environment of one job. */
-class Workplace {
-  readonly folder: string;
-  readonly #temp: string;
-  readonly #job: JobMessage;
-  readonly #added: Record<string, string> = {};
-  readonly #groups: number[] = [];
+type Tell = (report: Report) => Promise<void>;
 
-  constructor(job: JobMessage, root: string) {
-    const repository = job.repository.split("/").at(-1) ?? "repository";
-    this.#job = job;
-    this.folder = join(root, repository, repository);
-    this.#temp = join(root, "_temp");
-    mkdirSync(this.folder, { recursive: true });
-    mkdirSync(this.#temp, { recursive: true });
-  }
-
-  /** What the real runner sets for a step; the job's token only where the step names `${{ github.token }}`. */
-  #env(step: Readonly<Record<string, string>>): Record<string, string> {
-    const job = this.#job;
-    const own = Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined);
-    const given = { ...job.env, ...this.#added, ...step };
-    return {
-      ...Object.fromEntries(own),
-      CI: "true",
-      GITHUB_ACTIONS: "true",
-      GITHUB_ACTOR: job.actor,
-      GITHUB_API_URL: job.apiUrl,
-      GITHUB_ENV: join(this.#temp, "env"),
-      GITHUB_EVENT_NAME: job.eventName,
-      GITHUB_JOB: job.jobName,
-      GITHUB_OUTPUT: join(this.#temp, "output"),
-      GITHUB_REF: job.ref,
-      GITHUB_REPOSITORY: job.repository,
-      GITHUB_REPOSITORY_ID: String(job.repositoryId),
-      GITHUB_RUN_ATTEMPT: String(job.runAttempt),
-      GITHUB_RUN_ID: String(job.runId),
-      GITHUB_RUN_NUMBER: String(job.runNumber),
-      GITHUB_SERVER_URL: job.serverUrl,
-      GITHUB_SHA: job.sha,
-      GITHUB_STEP_SUMMARY: join(this.#temp, "summary"),
-      GITHUB_WORKFLOW: job.workflow,
-      GITHUB_WORKFLOW_REF: job.workflowRef,
-      GITHUB_WORKSPACE: this.folder,
-      RUNNER_OS: "Linux",
-      RUNNER_TEMP: this.#temp,
-      ...Object.fromEntries(
-        Object.entries(given).map(([name, value]) => [name, value.replaceAll("${{ github.token }}", job.token)]),
-      ),
-    };
-  }
-
-  command(
-    argv: readonly string[],
-    stepEnv: Readonly<Record<string, string>>,
-    cancelled: AbortSignal,
-  ): Promise<CommandOutcome> {
-    const onGroup = (group: number): void => void this.#groups.push(group);
-    return runCommand(argv, { cwd: this.folder, env: this.#env(stepEnv), cancelled, onGroup });
-  }
-
-  /** Ends what the steps left running. */
-  close(): void {
-    for (const group of this.#groups) signalGroup(group, "SIGKILL");
-  }
-
-  async run(step: StepMessage, cancelled: AbortSignal): Promise<CommandOutcome> {
-    if (step.run === undefined) return { ...(await pretend(step, cancelled)), annotations: [], output: "" };
-    for (const file of ["env", "output", "summary"]) writeFileSync(join(this.#temp, file), "");
-    const script = join(this.#temp, `step-${step.number}.sh`);
-    writeFileSync(script, step.run);
-    const argv = ["--noprofile", "--norc", "-eo", "pipefail", script];
-    const result = await this.command(argv, step.env, cancelled);
-    // `NAME=value` lines a step left for the steps after it.
-    for (const line of readFileSync(join(this.#temp, "env"), "utf8").split("\n")) {
-      const at = line.indexOf("=");
-      if (at > 0) this.#added[line.slice(0, at)] = line.slice(at + 1);
-    }
-    return result;
-  }
+/** Runs the machine's job-started hook. Null when there is none or it lets the job in; else how the job ends. */
+async function runHook(work: Workplace, tell: Tell, cancelled: AbortSignal): Promise<"failure" | "cancelled" | null> {
+  const hook = process.env["ACTIONS_RUNNER_HOOK_JOB_STARTED"] ?? "";
+  if (hook === "") return null;
+  const name = "Set up runner";
+  await tell({ steps: [{ name, status: "in_progress", conclusion: null }] });
+  const { outcome, output } = await work.command([hook], {}, cancelled);
+  await tell({
+    steps: [{ name, status: "completed", conclusion: outcome }],
+    annotations: annotationsIn(output),
+    log: output,
+  });
+  return outcome === "success" ? null : outcome;
 }
 
+async function playScript(
+  job: JobMessage,
+  work: Workplace,
+  tell: Tell,
+  cancelled: AbortSignal,
+): Promise<JobConclusion> {
+  let failed = false;
+  const added: Record<string, string> = {};
+  for (const step of job.steps) {
+    const { number, name } = step;
+    if ((failed || cancelled.aborted) && !step.always) {
+      await tell({ steps: [{ number, name, status: "completed", conclusion: "skipped" }] });
+      continue;
+    }
+    await tell({ steps: [{ number, name, status: "in_progress", conclusion: null }] });
+    // An always-running step goes on after a cancel, so it is not stopped by the one that came before it.
+    const stop = step.always && cancelled.aborted ? new AbortController().signal : cancelled;
+    const result =
+      step.run === undefined
+        ? await pretend(step, stop)
+        : await work.perform(
+            {
+              kind: "run",
+              index: number,
+              name,
+              script: step.run,
+              pipefail: true,
+              workingDirectory: null,
+              timeoutMinutes: null,
+              env: withToken({ ...job.env, ...added, ...step.env }, job.facts.token),
+            },
+            stop,
+          );
+    Object.assign(added, result.env);
+    failed ||= result.outcome === "failure";
+    await tell({
+      steps: [{ number, name, status: "completed", conclusion: result.outcome }],
+      annotations: result.annotations,
+      log: result.log,
+    });
+  }
+  return cancelled.aborted ? "cancelled" : failed ? "failure" : "success";
+}
+
+/** The job's token, only where a step names it. */
+function withToken(env: Readonly<Record<string, string>>, token: string): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).map(([name, value]) => [name, value.replaceAll("${{ github.token }}", token)]),
+  );
+}
+
+type ScriptedResult = Pick<StepDone, "outcome" | "annotations" | "log" | "env">;
+
 /** A step without a command: time passes, and its script says how it ends. */
-function pretend(step: StepMessage, cancelled: AbortSignal): Promise<Pick<CommandOutcome, "outcome">> {
+function pretend(step: StepMessage, cancelled: AbortSignal): Promise<ScriptedResult> {
   return new Promise((resolve) => {
     const end = (): void => {
       clearTimeout(timer);
       cancelled.removeEventListener("abort", end);
-      resolve({ outcome: cancelled.aborted ? "cancelled" : step.conclusion });
+      resolve({ outcome: cancelled.aborted ? "cancelled" : step.conclusion, annotations: [], log: "", env: {} });
     };
     const timer = setTimeout(end, step.sleepMs);
     cancelled.addEventListener("abort", end, { once: true });

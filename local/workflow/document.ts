@@ -1,5 +1,5 @@
 /** YAML text to plain values, with a way to find the place of any value again. */
-import { isMap, isScalar, LineCounter, parseDocument, type Document, type Node } from "yaml";
+import { isMap, isScalar, isSeq, LineCounter, parseDocument, type Document, type Node } from "yaml";
 import { err, ok, type Result } from "../../shared/result.ts";
 import type { WorkflowProblem } from "./model.ts";
 
@@ -68,4 +68,17 @@ function keyOffset(document: Document, path: Path): number | undefined {
     (item) => isScalar(item.key) && String(item.key.source ?? item.key.value) === String(path.at(-1)),
   );
   return isScalar(pair?.key) ? pair.key.range?.[0] : undefined;
+}
+
+/**
+ * The events that a file names under `on`, read as loosely as can be: which events a file that is not understood would
+ * have been started by. Null where the text cannot be read so far.
+ */
+export function namedTriggers(text: string): readonly string[] | null {
+  const document = parseDocument(text, { uniqueKeys: false });
+  const on: unknown =
+    document.errors.length === 0 && isMap(document.contents) ? document.contents.get("on") : undefined;
+  if (isMap(on)) return on.items.map((item) => String(isScalar(item.key) ? item.key.value : item.key));
+  if (isSeq(on)) return on.items.map((item) => String(isScalar(item) ? item.value : item));
+  return typeof on === "string" ? [on] : null;
 }

@@ -40,6 +40,8 @@ interface StepBase {
 export interface RunStep extends StepBase {
   readonly kind: "run";
   readonly run: Template;
+  /** `shell: bash` was written out: GitHub adds `-o pipefail` then, and only then. */
+  readonly pipefail: boolean;
   readonly workingDirectory: Template | null;
 }
 
@@ -62,7 +64,6 @@ export interface JobPlan {
   readonly permissions: PermissionsPlan | null;
   /** Effective; null is GitHub's default for the event. */
   readonly cacheMode: CacheMode | null;
-  readonly concurrency: ConcurrencyPlan | null;
   readonly failFast: boolean;
   /** Every combination of the matrix, in order; one empty combination where there is none. */
   readonly combinations: readonly Readonly<Record<string, string>>[];

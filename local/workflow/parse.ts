@@ -6,7 +6,7 @@
  */
 import type * as z from "zod";
 import { err, ok, type Result } from "../../shared/result.ts";
-import { ACTIONS, parseUses, type ActionName } from "./actions.ts";
+import { ACTIONS, parseUses, type ActionName, type UsesProblem } from "./actions.ts";
 import { readDocument, type Path, type Place, type SourceDocument } from "./document.ts";
 import type {
   ConcurrencyPlan,
@@ -130,7 +130,6 @@ class Builder {
       timeoutMinutes: raw["timeout-minutes"],
       permissions: raw.permissions ?? workflow.permissions ?? null,
       cacheMode: raw["cache-mode"] ?? workflow["cache-mode"] ?? null,
-      concurrency: this.#concurrency(raw.concurrency, [...path, "concurrency"]),
       failFast: raw.strategy?.["fail-fast"] ?? true,
       combinations: this.#combinations(raw, path),
       env: this.#templates(raw.env, [...path, "env"]),
@@ -186,20 +185,17 @@ class Builder {
         ...base,
         kind: "run",
         run: this.#template(raw.run, [...path, "run"]),
+        pipefail: raw.shell === "bash",
         workingDirectory: folder === undefined ? null : this.#template(folder, [...path, "working-directory"]),
       };
     }
     const uses = parseUses(raw.uses ?? "");
-    if (uses === null) {
-      const known = Object.keys(ACTIONS).join(", ");
-      this.#problem(
-        this.#document.placeOf([...path, "uses"]),
-        `'${raw.uses ?? ""}' is not one of the actions performed here, pinned by commit (${known})`,
-      );
+    if (!uses.ok) {
+      this.#problem(this.#document.placeOf([...path, "uses"]), `'${raw.uses ?? ""}' ${usesProblem(uses.error)}`);
       return null;
     }
-    this.#checkWith(uses.action, raw, path);
-    return { ...base, kind: "uses", uses, with: this.#templates(raw.with, [...path, "with"]) };
+    this.#checkWith(uses.value.action, raw, path);
+    return { ...base, kind: "uses", uses: uses.value, with: this.#templates(raw.with, [...path, "with"]) };
   }
 
   #checkWith(action: ActionName, raw: RawStep, path: Path): void {
@@ -216,7 +212,7 @@ class Builder {
     }
   }
 
-  #concurrency(raw: RawJob["concurrency"], path: Path): ConcurrencyPlan | null {
+  #concurrency(raw: z.output<typeof workflowSchema>["concurrency"], path: Path): ConcurrencyPlan | null {
     if (raw === undefined) return null;
     const queue = "queue" in raw ? (raw.queue ?? "single") : "single";
     const cancel = "cancel-in-progress" in raw ? (raw["cancel-in-progress"] ?? "false") : "false";
@@ -291,6 +287,12 @@ function defaultName(id: string, raw: RawJob): Template {
   if (keys.length === 0) return plainTemplate(id);
   const parsed = parseTemplate(`${id} (${keys.map((key) => `\${{ matrix['${key}'] }}`).join(", ")})`);
   return parsed.ok ? parsed.value : plainTemplate(id);
+}
+
+function usesProblem(problem: UsesProblem): string {
+  return problem.reason === "unknown"
+    ? `is not one of the actions performed here, pinned by commit (${Object.keys(ACTIONS).join(", ")})`
+    : `is another commit of it than the one performed here, ${problem.sha} (${problem.version})`;
 }
 
 function excerpt(source: string, offset: number): string {

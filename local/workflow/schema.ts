@@ -23,6 +23,8 @@ const inputs = z
   .record(z.string(), z.union([inputSchema, z.null().transform(() => inputSchema.parse({}))]))
   .default({});
 
+const pullFilter = z.strictObject({ types: list.optional(), branches: list.optional() });
+
 const triggersSchema = z.strictObject({
   workflow_dispatch: z.union([nothing, z.strictObject({ inputs: inputs.optional() })]).optional(),
   workflow_call: z
@@ -37,7 +39,7 @@ const triggersSchema = z.strictObject({
       }),
     ])
     .optional(),
-  pull_request: z.union([nothing, z.strictObject({ types: list.optional(), branches: list.optional() })]).optional(),
+  pull_request: z.union([nothing, pullFilter]).optional(),
   merge_group: z.union([nothing, z.strictObject({ types: list.optional() })]).optional(),
   push: z.union([nothing, z.strictObject({ branches: list.optional() })]).optional(),
   schedule: z.array(z.strictObject({ cron: z.string() })).optional(),
@@ -102,6 +104,11 @@ const stepSchema = z.strictObject({
 
 export type RawStep = z.output<typeof stepSchema>;
 
+const strategySchema = z.strictObject({
+  "fail-fast": z.boolean().default(true),
+  matrix: z.record(z.string(), z.array(text).min(1)),
+});
+
 const jobSchema = z.strictObject({
   name: text.optional(),
   needs: list.default([]),
@@ -110,10 +117,7 @@ const jobSchema = z.strictObject({
   "timeout-minutes": z.number().positive().default(360),
   permissions: permissionsSchema.optional(),
   "cache-mode": cacheModeSchema.optional(),
-  concurrency: concurrencySchema.optional(),
-  strategy: z
-    .strictObject({ "fail-fast": z.boolean().default(true), matrix: z.record(z.string(), z.array(text).min(1)) })
-    .optional(),
+  strategy: strategySchema.optional(),
   env,
   outputs: z.record(z.string(), text).default({}),
   steps: z.array(stepSchema).min(1),
@@ -140,3 +144,16 @@ export const workflowSchema = z.strictObject({
 });
 
 export const TRIGGER_NAMES = Object.keys(triggersSchema.shape) as TriggerName[];
+
+/** Every key that is understood, by where it stands: what docs/workflows.md lists. */
+export const SUPPORTED_KEYS = {
+  workflow: Object.keys(workflowSchema.shape),
+  concurrency: Object.keys(concurrencySchema.options[1].shape),
+  trigger: TRIGGER_NAMES as readonly string[],
+  filter: Object.keys(pullFilter.shape),
+  input: Object.keys(inputSchema.shape),
+  inputType: inputSchema.shape.type.unwrap().options as readonly string[],
+  job: Object.keys(jobSchema.shape),
+  strategy: Object.keys(strategySchema.shape),
+  step: Object.keys(stepSchema.shape),
+} as const;

@@ -27,6 +27,8 @@ export interface JobState {
   readonly extraEnv?: Readonly<Record<string, string>>;
   /** The `runner` context: `temp`, `os`, `arch`. */
   readonly runner: { readonly [key: string]: Value };
+  /** `github.workspace`; known only on the machine. */
+  readonly workspace?: string;
 }
 
 export type StepDecision =
@@ -36,6 +38,7 @@ export type StepDecision =
       readonly kind: "run";
       readonly name: string;
       readonly script: string;
+      readonly pipefail: boolean;
       readonly workingDirectory: string | null;
       readonly env: Readonly<Record<string, string>>;
       readonly timeoutMinutes: number | null;
@@ -54,9 +57,9 @@ export function decideStep(run: RunPlan, job: PlannedJob, state: JobState): Step
   const step = job.plan.steps[state.steps.length];
   if (step === undefined) return null;
   const env = stepEnv(run, job, step, state);
-  if (!env.ok) return { kind: "broken", name: nameOfStep(step), message: env.error.message };
+  if (!env.ok) return { kind: "broken", name: stepName(step), message: env.error.message };
   const context = stepContext(run, job, state, env.value);
-  const name = step.name === null ? ok(nameOfStep(step)) : render(step.name, context);
+  const name = step.name === null ? ok(stepName(step)) : render(step.name, context);
   if (!name.ok) return { kind: "broken", name: step.name?.source ?? "", message: name.error.message };
   const condition = holds(step.condition, context);
   if (!condition.ok) return { kind: "broken", name: name.value, message: condition.error.message };
@@ -71,10 +74,18 @@ export function decideStep(run: RunPlan, job: PlannedJob, state: JobState): Step
   if (!script.ok) return { kind: "broken", name: name.value, message: script.error.message };
   const folder = step.workingDirectory === null ? ok(null) : render(step.workingDirectory, context);
   if (!folder.ok) return { kind: "broken", name: name.value, message: folder.error.message };
-  return { kind: "run", ...common, script: script.value, workingDirectory: folder.value };
+  return {
+    kind: "run",
+    ...common,
+    script: script.value,
+    pipefail: step.pipefail,
+    workingDirectory: folder.value,
+  };
 }
 
-function nameOfStep(step: StepPlan): string {
+/** A step's name as written, or the one GitHub makes from what the step does. */
+export function stepName(step: StepPlan): string {
+  if (step.name !== null) return step.name.source;
   if (step.kind === "uses") return `Run ${step.uses.action}${step.uses.sha === null ? "" : `@${step.uses.sha}`}`;
   return `Run ${step.run.source.trim().split("\n")[0] ?? ""}`;
 }
@@ -108,7 +119,12 @@ function stepContext(run: RunPlan, job: PlannedJob, state: JobState, env: Readon
       conclusion: forgiven ? "success" : result.outcome,
     };
   });
-  return { values: { ...base.values, steps, env, runner: state.runner }, status: stepStatus(job, state) };
+  const github =
+    state.workspace === undefined
+      ? base.values["github"]
+      : { ...(base.values["github"] as Readonly<Record<string, Value>>), workspace: state.workspace };
+  const values = { ...base.values, github: github ?? {}, steps, env, runner: state.runner };
+  return { values, status: stepStatus(job, state) };
 }
 
 /** Environment of a step: the workflow's, the job's, what earlier steps set, its own; later ones win and see the earlier. */

@@ -7,7 +7,7 @@
 import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
 import { podName } from "../../shared/runpod/tags.ts";
-import { ciScript, executeScript, prepareScript, BROKEN_TESTS, CI, EXECUTE, PREPARE, SLOW_TESTS } from "./workflows.ts";
+import { BROKEN_TESTS, projectFiles, SLOW_TESTS } from "./project.ts";
 import { DEPLOYMENT, REPOSITORY_ID, type World } from "./world.ts";
 
 export const OWNER = "acme";
@@ -22,6 +22,13 @@ paths:
     prefixes: [docs/]
   ci:
     prefixes: [.github/workflows/]
+lanes:
+  rust: {}
+  docs:
+    asked_by: [docs]
+  ci_config:
+    asked_by: [ci]
+  macos: {}
 evidence:
   min_seconds: 0.2
 gpu:
@@ -144,7 +151,7 @@ type View = z.infer<typeof gateSchema>;
 type RequestRow = View["recent"][number];
 
 const POLL_MS = 200;
-const DAY_LIMIT_MS = 85_000;
+const DAY_LIMIT_MS = 110_000;
 
 export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
   const { world, say } = options;
@@ -157,23 +164,10 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
     owner: OWNER,
     name: NAME,
     id: Number(REPOSITORY_ID),
-    files: {
-      "README.md": "# tensors\n",
-      "src/lib.rs": "pub fn add(a: i32, b: i32) -> i32 { a + b }\n",
-      ".github/gpu-gate.yml": CONFIG,
-      [CI]: "name: CI\n",
-      [PREPARE]: "name: GPU gate prepare\n",
-      [EXECUTE]: "name: GPU gate execute\n",
-    },
+    files: await projectFiles(CONFIG),
   });
   repository.addCollaborator("mira", "admin");
   repository.addCollaborator("theo", "maintain");
-  github.setWorkflowScript(CI, ciScript);
-  github.setWorkflowScript(PREPARE, prepareScript);
-  github.setWorkflowScript(
-    EXECUTE,
-    executeScript((sha) => repository.filesAt(sha)),
-  );
 
   // Somebody else's pod and another deployment's pod share the account all day.
   const foreign = runpod.rentForeignPod({ name: "somebody-elses-notebook" });
@@ -231,7 +225,7 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
     await world.worker.crash();
     say("the Worker is back on its stored state");
   }
-  await watch.until("third", (row) => row.state === "executing" || row.state === "concluded", left());
+  await watch.until("third", (row) => row.state === "queued" || past(row), left());
 
   open("moving", "theo", { ...code("fft"), [SLOW_TESTS]: "yes\n" });
   await watch.until("moving", (row) => row.state === "executing" && row.headline.includes("running"), left());
@@ -245,7 +239,7 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
     say(`#${moving.pull} pushed by theo in mid-run`);
   }
   open("broken", "mira", { ...code("sum"), [BROKEN_TESTS]: "yes\n" });
-  await watch.until("broken", (row) => row.state === "executing" || row.state === "concluded", left());
+  await watch.until("broken", (row) => row.state === "queued" || past(row), left());
 
   // The create of this one is done and answered 500: the pod exists and is billed.
   open("ambiguous", "mira", code("gather"));
@@ -301,6 +295,8 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
     )
   )
     problems.push("the queue was not served in order");
+  for (const run of github.books.runs) problems.push(...run.problems.map((text) => `${run.workflowPath}: ${text}`));
+  problems.push(...github.books.problems.map((text) => `the local GitHub itself failed: ${text}`));
   const buyers = runpod.requests().filter((entry) => entry.create !== null).length;
   say(`RunPod was asked to create ${buyers} times; ${runpod.pods().length - 3} pods were ours`);
 
@@ -370,13 +366,14 @@ function micro(micros: number | null): string {
 
 function tableRow(act: Act, row: RequestRow | undefined, pull: number | undefined): DayRow {
   const paid = (row?.pods ?? 0) > 0;
+  const price = row?.pricePerHour ?? null;
   return {
     pull: `#${pull ?? "?"}`,
     what: act.what,
     verdict: row?.verdict ?? row?.state ?? "missing",
     reason: row?.reason ?? "",
     gpu: paid ? (row?.gpu ?? "") : "",
-    price: paid && row?.pricePerHour != null ? `${row.pricePerHour.toFixed(2)}/h` : "",
+    price: paid && price !== null ? `${price.toFixed(2)}/h` : "",
     paidSeconds: paid ? ((row?.paidMs ?? 0) / 1000).toFixed(1) : "",
     cost: paid ? micro(row?.costMicros ?? null) : "",
   };

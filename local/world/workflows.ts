@@ -1,17 +1,16 @@
 /**
- * What the opening day's workflow files do, as scripts of the local GitHub: CI with its light checks, the preparation, and
- * the one GPU job, which runs only when the rented pod's runner connects.
+ * Scripts that stand in for the workflow files where a test or a benchmark wants a run's form within milliseconds: CI with
+ * its light checks, the preparation, and the one GPU job. The opening day does without them: it runs the files themselves.
  */
 import type { JobPlan, WorkflowScript } from "../github/index.ts";
 import { evidenceNotice } from "../../shared/hosted/evidence.ts";
+import { BROKEN_TESTS, SLOW_TESTS } from "./project.ts";
 
 export const CI = ".github/workflows/ci.yml";
 export const PREPARE = ".github/workflows/gpu-gate-prepare.yml";
 export const EXECUTE = ".github/workflows/gpu-gate-execute.yml";
 
-/** A revision whose tree holds this file has failing GPU tests; one with the other runs them for a while. */
-export const BROKEN_TESTS = "tests/broken";
-export const SLOW_TESTS = "tests/slow";
+export { BROKEN_TESTS, SLOW_TESTS };
 
 const TESTS = 42;
 

@@ -13,6 +13,7 @@ import { buildImage } from "../runpod/image.ts";
 import { startLocalRunPod } from "../runpod/server.ts";
 import type { LocalRunPod } from "../runpod/types.ts";
 import { clearLeftovers } from "./leftovers.ts";
+import { writeHostedPrograms } from "./project.ts";
 import { startWorker, type WorkerProcess } from "./worker-process.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -70,6 +71,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   const github = await startLocalGitHub({
     webhookSecret,
     stateDir: join(dir, "github"),
+    hosted: { folder: join(dir, "hosted"), programs: writeHostedPrograms(join(dir, "hosted-programs")) },
     ...(options.latencyMs === undefined ? {} : { latencyMs: options.latencyMs }),
   });
   const imageDir = join(dir, "image");

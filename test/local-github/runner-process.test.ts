@@ -4,9 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { StepPlan } from "../../local/github/index.ts";
-import { annotationsIn } from "../../local/runner/command.ts";
+import { annotationsIn, readPairs } from "../../local/machine/workflow-commands.ts";
+import { PINS } from "../../local/workflow/actions.ts";
+import { alive } from "./alive.ts";
 import { at, listOf, openBench } from "./harness.ts";
-import type { Bench, Delivered } from "./harness.ts";
+import type { Bench, Delivered, Json } from "./harness.ts";
 
 const execute = ".github/workflows/execute.yml";
 const runScript = new URL("../../local/runner/run.sh", import.meta.url).pathname;
@@ -226,14 +228,110 @@ describe("the stand-in runner", () => {
   });
 });
 
-function alive(pid: number): boolean {
-  try {
-    // A killed process whose parent has gone may stay as a zombie for a moment; that is not alive.
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
-}
+describe("the stand-in runner with an interpreted job", () => {
+  const file = ".github/workflows/gpu.yml";
+  const pin = (name: string): string => `${name}@${PINS[name]?.sha ?? ""}`;
+  const put = (text: string): void => void bench.repo.commit({ files: { [file]: text } });
+  const job = (body: string): string =>
+    `on: {workflow_dispatch: {inputs: {ids: {}, run: {}}}}\njobs:\n  gpu:\n    runs-on: [self-hosted, fresh]\n    permissions: {actions: read}\n    steps:\n${body}`;
+  const shownJob = (payload: Json): boolean => at(payload, "workflow_job", "name") === "gpu";
+
+  it("performs steps and actions as the server decides them one by one, also when answers get lost", async () => {
+    const made = `on: workflow_dispatch\njobs:\n  make:\n    runs-on: ubuntu-24.04\n    steps:\n      - run: echo from-hosted > x\n      - uses: ${pin("actions/upload-artifact")}\n        with: {name: a, path: x}\n`;
+    bench.repo.commit({ files: { ".github/workflows/make.yml": made } });
+    const makeId = bench.repo.dispatchWorkflow(".github/workflows/make.yml", "ada");
+    await bench.hook("workflow_run", "completed");
+    const ids =
+      bench.repo
+        .runs(".github/workflows/make.yml")[0]
+        ?.artifacts.map((one) => one.id)
+        .join(",") ?? "";
+    put(
+      job(`      - {name: Machine, id: machine, run: 'echo "cuda=12.8" >> "$GITHUB_OUTPUT"; echo SEEN=yes >> "$GITHUB_ENV"'}
+      - name: Download
+        id: download
+        continue-on-error: true
+        uses: ${pin("actions/download-artifact")}
+        with: {artifact-ids: "\${{ inputs.ids }}", run-id: "\${{ inputs.run }}", github-token: "\${{ github.token }}", path: parts}
+      - {name: Again, if: steps.download.outcome != 'success', run: echo again}
+      - name: Use
+        run: |
+          echo "$(cat parts/x) \${{ steps.machine.outputs.cuda }} $SEEN $RUNNER_ENVIRONMENT $HOME \${{ github.token }}"
+          echo '::stop-commands::t'; echo '::notice title=forged::no'; echo '::t::'; echo '::notice title=real::yes'
+`),
+    );
+    bench.github.faults.next({ path: /_runner\/next/ }, "drop");
+    bench.github.faults.next({ path: /_runner\/next/ }, { status: 502 }, 2);
+    bench.repo.dispatchWorkflow(file, "ada", { ids, run: String(makeId) });
+    const runner = start(await blob());
+    const done = await bench.hook("workflow_job", "completed", shownJob);
+    expect((await runner.ended).code).toBe(0);
+    expect(outcome(done)).toEqual({
+      conclusion: "success",
+      steps: [
+        ["Set up job", "success"],
+        ["Machine", "success"],
+        ["Download", "success"],
+        ["Again", "skipped"],
+        ["Use", "success"],
+        ["Complete job", "success"],
+      ],
+    });
+    const log = bench.repo.runs(file)[0]?.attempts[0]?.jobs[0]?.log ?? "";
+    expect(log).toContain(`from-hosted 12.8 yes self-hosted ${folder} ***\n`);
+    expect(log.match(/downloaded/g)).toHaveLength(1);
+    const notes = await bench.call("GET", `${String(at(done.payload, "workflow_job", "check_run_url"))}/annotations`);
+    expect(listOf(notes.body).map((note) => [note["title"], note["message"]])).toEqual([["real", "yes"]]);
+    // The public API was asked with the job's own token, as the action asks it.
+    expect(
+      bench.github.books.requests.filter((one) => one.as === "job").map((one) => [one.operation, one.status]),
+    ).toEqual([
+      ["actions/list-workflow-run-artifacts", 200],
+      ["actions/download-artifact", 302],
+      ["(download)", 200],
+    ]);
+  });
+
+  it("stops at a cancel and still runs what always runs", async () => {
+    put(
+      job(
+        `      - {name: Wait, run: sleep 600}\n      - {name: Never, run: echo}\n      - {name: Tidy, if: always(), run: echo tidied}\n`,
+      ),
+    );
+    const runId = bench.repo.dispatchWorkflow(file, "ada");
+    const runner = start(await blob());
+    await bench.hook("workflow_job", "in_progress", shownJob);
+    bench.repo.cancelRun(runId);
+    const done = await bench.hook("workflow_job", "completed", shownJob);
+    expect((await runner.ended).code).toBe(0);
+    expect(outcome(done)).toMatchObject({ conclusion: "cancelled" });
+    const shown = listOf(done.payload["workflow_job"], "steps").map((step) => [step["name"], step["conclusion"]]);
+    expect(shown.slice(-3, -1)).toEqual([
+      ["Never", "skipped"],
+      ["Tidy", "success"],
+    ]);
+  });
+
+  it("runs no step of a job that the machine's hook refuses", async () => {
+    const hook = join(folder, "hook.sh");
+    writeFileSync(hook, "echo '::error title=Refused::another job'; exit 1\n");
+    put(job(`      - {name: Steal, if: always(), run: 'echo stolen > "$HOME/stolen"'}\n`));
+    bench.repo.dispatchWorkflow(file, "mallory");
+    const runner = start(await blob(), { ACTIONS_RUNNER_HOOK_JOB_STARTED: hook });
+    const done = await bench.hook("workflow_job", "completed", shownJob);
+    await runner.ended;
+    expect(outcome(done)).toEqual({
+      conclusion: "failure",
+      steps: [
+        ["Set up job", "success"],
+        ["Set up runner", "failure"],
+        ["Steal", "skipped"],
+        ["Complete job", "success"],
+      ],
+    });
+    expect(existsSync(join(folder, "stolen"))).toBe(false);
+  });
+});
 
 describe("workflow commands", () => {
   it.each([
@@ -242,5 +340,20 @@ describe("workflow commands", () => {
     ["::warning file=a.rs,title=A%3A b,line=3::50%25", { title: "A: b", message: "50%", level: "warning" }],
   ])("reads %s", (line, expected) => {
     expect(annotationsIn(`noise\n${line}\nmore ::notice::not at the start`)).toEqual([expected]);
+  });
+
+  it("are none between stop-commands and its token, whatever else is printed in between", () => {
+    const output =
+      "::notice::a\n::stop-commands::t1\n::notice::b\n::stop-commands::t2\n::t2::\n::notice::c\n::t1::\n::notice::d";
+    expect(annotationsIn(output).map((one) => one.message)).toEqual(["a", "d"]);
+  });
+
+  it.each([
+    ["a=1\nb=x=y\n", { ok: true, values: { a: "1", b: "x=y" } }],
+    ["a<<E\n1\n\n2\nE\nb=\r\n", { ok: true, values: { a: "1\n\n2", b: "" } }],
+    ["nothing\n", { ok: false, problem: "Invalid format 'nothing'" }],
+    ["a<<E\n1\n", { ok: false, problem: "Invalid value. Matching delimiter not found 'E'" }],
+  ])("leave pairs in files: %j", (text, expected) => {
+    expect(readPairs(text)).toEqual(expected);
   });
 });

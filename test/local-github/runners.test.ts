@@ -149,18 +149,23 @@ describe("a job for a self-hosted runner", () => {
     const job = await take(await connect(blob));
     expect(job).toMatchObject({
       runId,
-      runAttempt: 1,
-      repositoryId: bench.repo.id,
-      repository: "octo/lab",
-      workflowRef: `octo/lab/${execute}@refs/heads/main`,
-      sha: bench.repo.sha(),
+      facts: {
+        repository: "octo/lab",
+        variables: {
+          GITHUB_RUN_ID: String(runId),
+          GITHUB_RUN_ATTEMPT: "1",
+          GITHUB_REPOSITORY_ID: String(bench.repo.id),
+          GITHUB_WORKFLOW_REF: `octo/lab/${execute}@refs/heads/main`,
+          GITHUB_SHA: bench.repo.sha(),
+        },
+      },
     });
     expect(listOf(job, "steps").map((step) => [step["number"], step["name"]])).toEqual([
       [2, "Check the machine"],
       [3, "Run the tests"],
     ]);
     // The job's own token reads its repository, and nothing more.
-    const headers = { authorization: `Bearer ${String(job["token"])}` };
+    const headers = { authorization: `Bearer ${String(at(job, "facts", "token"))}` };
     const read = await bench.raw("GET", `${base}/runs/${runId}`, { headers });
     const write = await bench.raw("POST", `${base}/runs/${runId}/cancel`, { headers });
     expect([read.status, write.status]).toEqual([200, 403]);

@@ -329,6 +329,17 @@ describe("the example CI when nobody knows what changed", () => {
     }
   });
 
+  it("a lane that the base branch's configuration does not have fails its job in its first step", () => {
+    const event: RunEvent = { name: "pull_request", github: { event: { action: "opened" } } };
+    const planned = planRun(shippedPlan("ci.yml"), event);
+    if (!planned.ok) throw new Error(planned.error.message);
+    const results = new Map([["classify", done("success", { run_docs: "true", reason: "code" })]]);
+    const first = planned.value.jobs
+      .filter((job) => job.key !== "classify")
+      .map((job) => decideStep(planned.value, job, { results, steps: [], cancelled: false, runner: {} })?.kind);
+    expect(first).toEqual(["run", "run", "run", "skip", "run", "run"]);
+  });
+
   it("a lane that is not asked for is a success that says so, on a cheap machine", () => {
     const event: RunEvent = { name: "pull_request", github: { event: { action: "opened" } } };
     const planned = planRun(shippedPlan("ci.yml"), event);

@@ -2,10 +2,13 @@ import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { configFrom } from "../../shared/config/load.ts";
+import { configFrom, parseRepositoryConfig } from "../../shared/config/load.ts";
 import { EVIDENCE_SHELL } from "../../shared/hosted/evidence.ts";
+import { SERVER_VARIABLES } from "../../local/github/run-event.ts";
+import { MACHINE_VARIABLES } from "../../local/machine/workplace.ts";
 import { lintWorkflows } from "../../shared/lint/lint.ts";
-import { ACTIONS } from "../../local/workflow/actions.ts";
+import { ACTIONS, PINS } from "../../local/workflow/actions.ts";
+import { SUPPORTED_KEYS } from "../../local/workflow/schema.ts";
 import { CONTEXTS, FUNCTIONS } from "../../local/workflow/syntax.ts";
 import { parseWorkflow } from "../../local/workflow/parse.ts";
 import { planRun } from "../../local/workflow/run.ts";
@@ -58,10 +61,11 @@ describe("every shipped workflow", () => {
     },
   );
 
-  it("pins one commit per action", () => {
+  it("pins the one commit of each action that the local world performs, and performs no other", () => {
     const pins = new Set(files.flatMap((file) => file.text.match(/actions\/[\w/-]+@[0-9a-f]{40} # v[\d.]+/g) ?? []));
-    const names = [...pins].map((pin) => pin.split("@")[0]);
-    expect(new Set(names).size).toBe(names.length);
+    const short = [...pins].map((pin) => pin.replace(/^(actions\/[\w-]+)\/[\w-]+@/, "$1@"));
+    const performed = Object.entries(PINS).map(([name, { sha, version }]) => `${name}@${sha} # ${version}`);
+    expect([...new Set(short)].toSorted()).toEqual(performed.toSorted());
   });
 });
 
@@ -75,6 +79,33 @@ describe("docs/workflows.md", () => {
   it.each(Object.entries(ACTIONS))("lists the action %s with every input", (name, inputs) => {
     const row = documentation.split("\n").find((line) => line.startsWith(`| \`${name}\` |`));
     expect(row).toBe(`| \`${name}\` | ${inputs.map((input) => `\`${input}\``).join(", ")} |`);
+  });
+
+  it("names the commit of each action that is performed", () => {
+    for (const [name, { sha, version }] of Object.entries(PINS))
+      expect(documentation).toContain(`| \`${name}\` | \`${sha}\` | ${version} |`);
+  });
+
+  /** The names between backticks of a list's entry, those in brackets included. */
+  const listed = (start: string): readonly string[] => {
+    const entry = new RegExp(`^- ${start}: ([\\s\\S]*?)(?=^- |^$)`, "m").exec(documentation)?.[1] ?? "";
+    return [...entry.matchAll(/`([^`]+)`/g)].map((match) => match[1] ?? "").toSorted();
+  };
+
+  it.each([
+    ["Workflow", [...SUPPORTED_KEYS.workflow, ...SUPPORTED_KEYS.concurrency]],
+    ["Triggers", [...SUPPORTED_KEYS.trigger, ...SUPPORTED_KEYS.filter]],
+    ["Inputs", [...SUPPORTED_KEYS.input, ...SUPPORTED_KEYS.inputType]],
+    ["Job", [...SUPPORTED_KEYS.job, ...SUPPORTED_KEYS.strategy]],
+    ["Step", SUPPORTED_KEYS.step],
+  ] as const)("%s: lists exactly the keys that are understood", (start, keys) => {
+    expect(listed(start)).toEqual([...keys].toSorted());
+  });
+
+  it("lists every variable that a step finds", () => {
+    const sentence = documentation.split("\n").find((line) => line.startsWith("Variables: ")) ?? "";
+    const names = [...sentence.matchAll(/`([^`]+)`/g)].map((match) => match[1] ?? "");
+    expect(names.toSorted()).toEqual([...SERVER_VARIABLES, ...MACHINE_VARIABLES].toSorted());
   });
 
   it("lists every context and function of the expressions", () => {
@@ -95,6 +126,16 @@ describe("the files and the configuration's defaults", () => {
     expect(plan.jobs.map((job) => job.name.source)).toEqual([config.evidence.gpu_job]);
     const steps = plan.jobs[0]?.steps.map((step) => step.name?.source);
     for (const name of config.evidence.test_steps) expect(steps).toContain(name);
+  });
+
+  it("the example configuration has every lane that the example CI reads, and names its jobs", () => {
+    const example = parseRepositoryConfig(shippedText("gpu-gate.yml.example"));
+    if (!example.ok) throw new Error(JSON.stringify(example.error));
+    const read = new Set([...shippedText("ci.yml").matchAll(/outputs\.run_(\w+)/g)].map((match) => match[1]));
+    expect(Object.keys(example.value.lanes)).toEqual(expect.arrayContaining([...read]));
+    const jobs = shippedPlan("ci.yml").jobs.map((job) => job.name.source);
+    const lanes = Object.values(example.value.lanes).flatMap((lane) => lane.checks);
+    expect(jobs).toEqual(expect.arrayContaining([...lanes, ...example.value.required_checks.map((one) => one.name)]));
   });
 
   it("the checks a GPU waits for are jobs of the example CI that can never be skipped", () => {

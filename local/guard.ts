@@ -1,13 +1,13 @@
 /**
- * The parent-death watch: a process of its own that ends the pods' processes when the local RunPod is gone.
+ * The parent-death watch: a process of its own that ends what a local server started when that server is gone.
  *
- * The server writes `+<process group>` when a container starts and `-<process group>` when it has ended. However the server
+ * The server writes `+<process group>` when a process starts and `-<process group>` when it has ended. However the server
  * dies (kill -9 included), the kernel closes the pipe; the guard then ends what is left and itself. It lives in its own
  * session, so that Ctrl-C in a terminal reaches the server and not the guard.
  */
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
-import { killGroup } from "./processes.ts";
+import { killGroup } from "./process-guard.ts";
 
 const GRACE_MS = 1_000;
 
