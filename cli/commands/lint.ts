@@ -68,6 +68,7 @@ export function lintConfigFrom(config: RepositoryConfig, defaultBranch: string):
     // What the gate waits for must report as well: a pre-gate check that is never published is waited for until the limit.
     requiredChecks: [...new Set([...strict, ...config.pre_gate])],
     gateCheck: config.check.name,
+    aggregateCheck: config.aggregator.name,
     defaultBranch,
     mergeQueue: false,
     lanes,

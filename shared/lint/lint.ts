@@ -15,6 +15,7 @@ import {
   unknownLane,
 } from "./rules/lanes.ts";
 import { missingTimeout, movingRunnerLabel, unpinnedAction } from "./rules/pins.ts";
+import { probeOfAnotherLane } from "./rules/probe.ts";
 import {
   checkoutPersistsToken,
   defaultPermissions,
@@ -54,6 +55,7 @@ export const RULES: readonly Rule[] = [
   requiredCheckNotPublished,
   checkTwoOwners,
   hardwareJobWithoutProbe,
+  probeOfAnotherLane,
   unknownLane,
   laneTwoOwners,
   concurrencyEvictsWaiters,

@@ -25,6 +25,8 @@ export interface LintConfig {
   readonly requiredChecks: readonly string[];
   /** The check that the control plane publishes; no workflow job may carry its name. */
   readonly gateCheck: string;
+  /** The control plane's check over all required ones, if there is one; no workflow job may carry its name either. */
+  readonly aggregateCheck: string | null;
   readonly defaultBranch: string;
   readonly mergeQueue: boolean;
   readonly lanes: readonly LintLane[];
@@ -33,6 +35,7 @@ export interface LintConfig {
 export const DEFAULT_LINT_CONFIG: LintConfig = {
   requiredChecks: [],
   gateCheck: "CI GPU gate",
+  aggregateCheck: null,
   defaultBranch: "main",
   mergeQueue: false,
   lanes: [],

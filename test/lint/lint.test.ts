@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { lintWorkflows, RULES } from "../../shared/lint/lint.ts";
+import { DEFAULT_LINT_CONFIG } from "../../shared/lint/rule.ts";
 import { readExamples } from "./examples.ts";
 
 const bad = readExamples("bad");
@@ -77,6 +78,12 @@ describe("files are judged together", () => {
       "b.yml check-two-owners",
       "b.yml check-two-owners",
     ]);
+  });
+
+  it("finds a job that carries the aggregator's name", () => {
+    const config = { ...DEFAULT_LINT_CONFIG, aggregateCheck: "Required checks" };
+    const findings = lintWorkflows([{ path: "a.yml", text: job("Required checks", "[self-hosted, one]") }], config);
+    expect(findings.map(({ rule }) => rule)).toEqual(["check-two-owners"]);
   });
 
   it("lets a workflow that runs on GitHub's machines only inherit secrets", () => {

@@ -4,15 +4,15 @@ import { allJobs, at, isRented, isSelfHosted, labelSet, type Job, type Repositor
 import { entry, get, itemsOf, scalarsIn, textOf } from "../yaml.ts";
 
 /** A job on a machine of the maintainers' own. Rented machines are proven by the control plane before their job exists. */
-function isHardware(job: Job): boolean {
+export function isHardware(job: Job): boolean {
   return job.uses === undefined && isSelfHosted(job) && !isRented(job);
 }
 
-function labelsOf(job: Job): string {
+export function labelsOf(job: Job): string {
   return labelSet(job.labels.map((label) => label.text));
 }
 
-function isProbe(job: Job | undefined): boolean {
+export function isProbe(job: Job | undefined): boolean {
   if (job === undefined || isSelfHosted(job)) return false;
   if (/\bprobe\b/.test(job.uses?.text ?? "")) return true;
   return job.steps.some(
@@ -99,7 +99,7 @@ export const checkTwoOwners: Rule = {
     const owners = new Map<string, Job>();
     for (const job of allJobs(repository)) {
       const { text, at: place } = job.name;
-      if (text === config.gateCheck) {
+      if (text === config.gateCheck || text === config.aggregateCheck) {
         found(at(job, place), `'${text}' is the control plane's check; no workflow may publish it.`);
         continue;
       }
