@@ -14,15 +14,20 @@ interface PathSets {
   gpuDeviceControlFiles: string[];
 }
 
-export function upstreamNeedsGpu(folder: string, paths: readonly string[]): boolean {
+/** Upstream's path sets in the words of our configuration. */
+export function upstreamPolicy(folder: string) {
   const file = JSON.parse(readFileSync(join(folder, "change-policy.config.json"), "utf8")) as { upstream: PathSets };
   const sets = file.upstream;
-  const config = configFrom({
+  return {
     paths: {
       docs: { files: sets.docsFiles, prefixes: sets.docsPrefixes, except_prefixes: sets.docsExceptPrefixes },
       ci: { files: sets.ciFiles, prefixes: sets.ciPrefixes },
     },
     lanes: { gpu: { control: { files: sets.gpuDeviceControlFiles } } },
-  });
+  };
+}
+
+export function upstreamNeedsGpu(folder: string, paths: readonly string[]): boolean {
+  const config = configFrom(upstreamPolicy(folder));
   return classify(config, { event: "pull_request", files: paths.map(plainFile), problem: null }).gpu;
 }
