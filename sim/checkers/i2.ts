@@ -67,8 +67,10 @@ function estimateProblem(world: WorldView, pod: Pod, micros: number | null): str
   const calm = world.faults.plan.weights.size === 0;
   const boundMs = 2_000 + Math.abs(world.skew) * 2 + (calm ? 1_000 : 150_000);
   const bound = (boundMs * pod.price * 1_000_000) / 3_600_000;
-  // A pod that came late and was adopted is reckoned from our order on: more than the bill, and never less.
-  const tooMuch = pod.late ? 0 : micros - bill;
+  // A pod that came late and was adopted is reckoned from our order on, and one whose DELETE was answered to a gate that had
+  // crashed to the next look: more than the bill, and never less.
+  const reckonedHigh = pod.late || world.faults.plan.weights.has("crash-gate");
+  const tooMuch = reckonedHigh ? 0 : micros - bill;
   if (bill - micros <= bound && tooMuch <= bound) return null;
   const seconds = ((micros - bill) * 3_600_000) / (pod.price * 1_000_000) / 1000;
   return `${pod.id}: estimate and bill are ${seconds.toFixed(1)} s apart`;
