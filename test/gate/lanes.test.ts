@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { gateView } from "../../durable-objects/gate/view.ts";
-import { AGGREGATE, CONFIG, LABELS, RUNBOOK, startLaneWorld, type LaneWorld } from "./lanes.ts";
+import { rentedRunnerIds } from "../../durable-objects/gate/dispatched.ts";
+import { CI, SLOW_TESTS } from "../../local/world/workflows.ts";
+import { AGGREGATE, CONFIG, LABELS, RUNBOOK, startLaneWorld, waysOf, type LaneWorld } from "./lanes.ts";
+import { CONFIG as LIFE, startLife } from "./life.ts";
 
 const GPU = "GPU_COVERAGE_ENABLED";
 const RUNNERS = /\/actions\/runners$/;
@@ -101,6 +104,16 @@ describe("the probe against the local GitHub, asked by a hosted job and through 
     expect(await both()).toEqual(every({ available: false, red: true }));
   });
 
+  it("whatever was asked and judged, nothing of the maintainers' was written: no runner, no variable", async () => {
+    register("desk", LABELS);
+    await both();
+    await world.reconcile();
+    const writes = world.github.books.requests.filter(
+      ({ method, path }) => method !== "GET" && /\/actions\/(?:runners|variables)/.test(path),
+    );
+    expect(writes.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
+  });
+
   it("N67: a rented machine is no lane's capacity, even if it carries every label", async () => {
     world.setSwitch("ANYTHING_ENABLED", "true");
     register("gpu-gate-test-101-r1-1", ["self-hosted", "gpu-gate-5f1c0d9e8b7a695847362514"]);
@@ -108,6 +121,33 @@ describe("the probe against the local GitHub, asked by a hosted job and through 
     register("desk", ["self-hosted"]);
     expect(await both("anything")).toEqual(every({ available: true }));
   });
+});
+
+it("N67: the machine that is being rented right now is online and still nobody's own capacity", async () => {
+  const config = `${LIFE}lanes: { anything: { own: { runs_on: [self-hosted], switch: ANYTHING_ENABLED } } }\n`;
+  const day = await startLife({ config });
+  try {
+    const { github, repository } = day;
+    const jobs = ["rustfmt", "clippy"].map((name) => ({ name, steps: [{ name: `Run ${name}`, durationMs: 50 }] }));
+    const asking = { name: "plan", steps: [{ name: "Probe", durationMs: 600_000 }] };
+    github.setWorkflowScript(CI, { name: "CI", on: ["pull_request"], plan: () => ({ jobs: [...jobs, asking] }) });
+    repository.setVariable("ANYTHING_ENABLED", "true");
+    const head = day.openCode("matmul", { [SLOW_TESTS]: "" });
+    await day.until(head, "its tests", ({ state }) => state.kind === "executing" && state.testsStarted);
+    const [rented] = rentedRunnerIds(day.gate.store);
+    const ways = waysOf(day, config, repository, () => "true");
+    for (const way of ways) {
+      expect(await way.ask("anything"), way.name).toMatchObject({ available: false, red: true, code: "lane-no-match" });
+    }
+    const desk = repository.registerRunner({ name: "desk", labels: ["self-hosted"] });
+    for (const way of ways) expect(await way.ask("anything"), way.name).toMatchObject({ available: true });
+    expect(rented).toMatch(/^\d+$/);
+    expect(rented).not.toBe(String(desk.id));
+    repository.close(1);
+    await day.concluded(head);
+  } finally {
+    await day.close();
+  }
 });
 
 describe("the aggregator's check", () => {

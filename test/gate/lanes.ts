@@ -131,14 +131,7 @@ export async function startLaneWorld(config = CONFIG): Promise<LaneWorld> {
         repository.setVariable(name, value);
       }
     },
-    ways: [
-      {
-        name: "gpu-gate probe",
-        // A variable that is not set is empty in a workflow.
-        ask: (lane) => askCommand(world, config, repository, lane, switches.get(SWITCHES[lane] ?? "") ?? ""),
-      },
-      { name: "POST /v1/probe", ask: (lane) => askApi(world, repository, lane) },
-    ],
+    ways: waysOf(world, config, repository, (name) => switches.get(name)),
     asked: (from) =>
       github.books.requests
         .slice(from)
@@ -172,6 +165,23 @@ function told(run: Said | undefined) {
   return run === undefined
     ? null
     : { status: run.status, conclusion: run.conclusion, title: run.title, summary: run.summary };
+}
+
+/** Both ways of asking in any world; `variable` gives a repository variable's value. */
+export function waysOf(
+  world: GateWorld,
+  config: string,
+  repository: RepositoryControl,
+  variable: (name: string) => string | undefined,
+): readonly Way[] {
+  return [
+    {
+      name: "gpu-gate probe",
+      // A variable that is not set is empty in a workflow.
+      ask: (lane) => askCommand(world, config, repository, lane, variable(SWITCHES[lane] ?? "") ?? ""),
+    },
+    { name: "POST /v1/probe", ask: (lane) => askApi(world, repository, lane) },
+  ];
 }
 
 /** As the composite action calls it: the switch from the workflow's variables, a token that may read and nothing more. */
