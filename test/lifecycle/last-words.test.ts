@@ -114,6 +114,7 @@ describe("a stranger's job", () => {
     ofRun: (runId) => (runId === "900" ? running : null),
     ofCheckRun: () => null,
     ofRunner: (runnerId) => (runnerId === "41" ? request : null),
+    open: () => [],
   });
   const signal = (runId: string, runnerId: string | null) =>
     ({
