@@ -6,7 +6,7 @@
  * reason, counted and logged; the rest is handed to the gate of its repository, and 202 is said only after the gate has
  * stored it. A gate that does not answer is a 503: GitHub then records a failed delivery, which can be redelivered.
  */
-import { parseWebhook } from "../shared/github/webhook.ts";
+import { parseWebhook, type Ignored } from "../shared/github/webhook.ts";
 import type { Delivery } from "../shared/lifecycle/signal.ts";
 import { declaredTooLarge, readBytes } from "./body.ts";
 import type { AppPorts } from "./ports.ts";
@@ -71,9 +71,10 @@ async function handOver(request: Request, text: string, ports: AppPorts): Promis
     if (parsed.error.reason === "not-json") return { status: 400, text: "The body is not JSON." };
     return { status: 400, text: `The ${event} event cannot be read: ${parsed.error.what} is missing or unreadable.` };
   }
-  if ("ignored" in parsed.value) return ignored(parsed.value.ignored, event, guid, ports);
+  const deliveries = "ignored" in parsed.value ? everywhere(parsed.value, ports) : parsed.value.deliveries;
+  if ("ignored" in parsed.value && deliveries.length === 0) return ignored(parsed.value.ignored, event, guid, ports);
 
-  const ours = parsed.value.deliveries.filter((delivery) => isAllowed(delivery.repository.id, ports));
+  const ours = deliveries.filter((delivery) => isAllowed(delivery.repository.id, ports));
   if (ours.length === 0) return ignored(`${event} of a repository that is not on the allow-list`, event, guid, ports);
   const outcomes = await Promise.all(ours.map((delivery) => accept(delivery, ports)));
   const failed = outcomes.filter((outcome) => outcome !== "accepted" && outcome !== "duplicate");
@@ -83,6 +84,16 @@ async function handOver(request: Request, text: string, ports: AppPorts): Promis
   }
   const duplicate = outcomes.every((outcome) => outcome === "duplicate");
   return { status: 202, text: duplicate ? "Processed before: nothing changed." : "Accepted." };
+}
+
+/** Which of our repositories an installation has is known to their gates alone: each is told, and looks at the id. */
+function everywhere(said: Ignored, ports: AppPorts): readonly Delivery[] {
+  const { everywhere: about } = said;
+  if (about === undefined || !ports.settings.ok) return [];
+  return [...ports.settings.value.allowedRepositories].map((id) => ({
+    ...about,
+    repository: { id, owner: "", name: "" },
+  }));
 }
 
 /** A gate's word, or that there was none. Several gates of one delivery do not wait for each other. */

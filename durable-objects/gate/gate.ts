@@ -106,7 +106,8 @@ export class Gate {
         this.store.count("deliveries.duplicate");
         return { kind: "duplicate", actions: [] };
       }
-      const said = route(delivery.signal, this.#view()).map((action) => this.#act(action, now));
+      const actions = this.#isForeign(delivery) ? [] : route(delivery.signal, this.#view());
+      const said = actions.map((action) => this.#act(action, now));
       this.#aggregates.hear(delivery.signal, this.#ports.appId, now);
       this.store.markDelivered(delivery.guid, delivery.event, now, said.join("; ").slice(0, 500));
       this.store.count(`deliveries.${delivery.event}`);
@@ -114,6 +115,12 @@ export class Gate {
     });
     this.#arm();
     return accepted;
+  }
+
+  /** Word of an installation as a whole goes to every gate: most are not of it. */
+  #isForeign(delivery: Delivery): boolean {
+    if (delivery.signal.kind !== "installation" || delivery.repository.name !== "") return false;
+    return this.store.repository()?.installationId !== delivery.installationId;
   }
 
   /** Opens a request for a head without an answer that stands; nothing where there is one. Used by reconciling. */

@@ -65,6 +65,8 @@ export class Store {
 
   /** Written only when GitHub named it differently than last time: this is called for every delivery. */
   rememberRepository(repository: RepositoryRef, installationId: string | null): void {
+    // GitHub names a repository that is gone, or an installation as a whole, by its id alone.
+    if (repository.owner === "" || repository.name === "") return;
     const known = this.repository();
     const installation = installationId ?? known?.installationId ?? null;
     const same =

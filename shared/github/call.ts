@@ -89,7 +89,7 @@ export async function exchange(
     last = err({ reason: "transport", timeout: false });
     let response: Response | null = null;
     try {
-      response = await untilAborted(fetch(url, { ...requestInit(init), signal }), signal);
+      response = await untilAborted(followed(fetch, url, { ...requestInit(init), signal }), signal);
       const body = await untilAborted(readBodyText(response, BODY_LIMIT_BYTES), signal);
       if (!body.ok && body.error.reason === "too-large")
         last = err({ reason: "unreadable", what: "the body (too large)" });
@@ -146,6 +146,27 @@ export function withQuery(base: string, query: Readonly<Record<string, string | 
 function hasDotSegment(fullPath: string): boolean {
   const [pathOnly = ""] = fullPath.split("?");
   return pathOnly.split("/").some((segment) => /^(?:\.|%2e){1,2}$/i.test(segment));
+}
+
+/** A repository that was renamed is answered with one redirection; more than a few lead nowhere. */
+const MAX_REDIRECTIONS = 3;
+
+/**
+ * A renamed or transferred repository's old address redirects. `fetch` itself would turn a redirected POST into a GET, and
+ * a dispatch into a 404: the request is sent again as it is, and only to the same server, since it carries the token.
+ */
+async function followed(fetch: FetchLike, url: string, init: RequestInit): Promise<Response> {
+  let address = url;
+  for (let hop = 0; ; hop += 1) {
+    const response = await fetch(address, { ...init, redirect: "manual" });
+    const location = response.headers.get("location");
+    if (![301, 302, 307, 308].includes(response.status) || location === null || hop === MAX_REDIRECTIONS)
+      return response;
+    const next = new URL(location, address);
+    if (next.origin !== new URL(address).origin) return response;
+    await response.body?.cancel();
+    address = next.href;
+  }
 }
 
 /** Octokit's init without its extras (`duplex`), which not every fetch knows. */

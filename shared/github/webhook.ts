@@ -34,6 +34,8 @@ export interface WebhookBody {
 /** Nothing to act on; the reason is for a log line. */
 export interface Ignored {
   readonly ignored: string;
+  /** An installation event that names no repository: it is about every one of that installation's. */
+  readonly everywhere?: Omit<Delivery, "repository">;
 }
 
 /** One delivery for each repository concerned: one, except for installation events, which may name many. */
@@ -63,7 +65,10 @@ export function parseWebhook(body: WebhookBody): Result<Deliveries | Ignored, We
   if (!parsed.success) return err({ reason: "unreadable", what: whereUnreadable(parsed.error) });
   if ("ignored" in parsed.data) return ok({ ignored: parsed.data.ignored });
   const { repositories, installationId, signal } = parsed.data;
-  if (repositories.length === 0) return ok({ ignored: `${body.event}.${action.data.action} that names no repository` });
+  if (repositories.length === 0) {
+    const everywhere = { guid: body.guid, event: body.event, installationId, signal };
+    return ok({ ignored: `${body.event}.${action.data.action} that names no repository`, everywhere });
+  }
   return ok({
     deliveries: repositories.map((repository) => ({
       guid: body.guid,

@@ -196,7 +196,14 @@ async function serve(request: IncomingMessage, secret: string, gate: Gate | null
     if (!(await verify(secret, text, header("x-hub-signature-256")))) return 401;
     const parsed = parseWebhook({ event: header("x-github-event"), guid: header("x-github-delivery"), text });
     if (!parsed.ok) return 400;
-    if ("deliveries" in parsed.value) for (const delivery of parsed.value.deliveries) gate?.accept(delivery);
+    if ("deliveries" in parsed.value)
+      for (const delivery of parsed.value.deliveries) {
+        // Another repository has another gate.
+        if (delivery.repository.id === REPOSITORY_ID) gate?.accept(delivery);
+      }
+    else if (parsed.value.everywhere !== undefined) {
+      gate?.accept({ ...parsed.value.everywhere, repository: { id: REPOSITORY_ID, owner: "", name: "" } });
+    }
     return 202;
   }
   const call = /^\/pod\/v1\/(\d+)\/([^/]+)\/(proof|exit)$/.exec(request.url ?? "");

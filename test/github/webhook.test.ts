@@ -342,11 +342,19 @@ describe("what the examples lack", () => {
     });
   });
 
-  it("an installation that is suspended names no repository, so nobody can be told", () => {
+  it("an installation that is suspended names no repository: it is about every one of its own", () => {
     const payload = { action: "suspend", installation: { id: 77 }, sender: base.sender };
     expect(parse("installation", payload)).toEqual({
       ok: true,
-      value: { ignored: "installation.suspend that names no repository" },
+      value: {
+        ignored: "installation.suspend that names no repository",
+        everywhere: {
+          guid: "guid-1",
+          event: "installation",
+          installationId: "77",
+          signal: { kind: "installation", action: "suspend" },
+        },
+      },
     });
   });
 

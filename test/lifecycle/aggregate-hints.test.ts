@@ -62,7 +62,15 @@ it("a press on re-run at the aggregator's check never opens a request: nothing i
   const nobody = () => {
     throw new Error("no request has anything to do with it");
   };
-  const view = { appId: APP, ofHead: nobody, ofPull: nobody, ofRun: nobody, ofCheckRun: nobody, ofRunner: nobody };
+  const view = {
+    appId: APP,
+    ofHead: nobody,
+    ofPull: nobody,
+    open: () => [],
+    ofRun: nobody,
+    ofCheckRun: nobody,
+    ofRunner: nobody,
+  };
   const actions = route(checkRun({ ...OWN, action: "rerequested" }), view);
   expect(actions.map(({ kind }) => kind)).toEqual(["note"]);
   expect(isAggregateCheck({ appId: null, externalId: OWN.externalId }, APP)).toBe(false);

@@ -111,6 +111,7 @@ describe("a stranger's job", () => {
     appId: "1",
     ofHead: () => [],
     ofPull: () => [],
+    open: () => [],
     ofRun: (runId) => (runId === "900" ? running : null),
     ofCheckRun: () => null,
     ofRunner: (runnerId) => (runnerId === "41" ? request : null),
