@@ -40,7 +40,7 @@ limits:
   absence_after_create: 1
   absence_list_gap: 0.2
   reconcile: 60
-  reservation: 100
+  reservation: 200
 `;
 
 export interface Life extends GateWorld {
