@@ -202,6 +202,10 @@ export const MUTANTS: readonly Mutant[] = [
     file: JUDGE,
     find: `  if (!testsEntered(job, terms)) {`,
     replace: `  if (!testsEntered(job, terms) && job.conclusion !== "success") {`,
+    also: {
+      find: 'if (step.status !== "completed" || step.conclusion !== "success")',
+      replace: 'if (step.status !== "completed")',
+    },
     seeds: 60,
     faults: ["job-skips-tests"],
   },
