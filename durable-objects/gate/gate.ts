@@ -11,6 +11,7 @@ import { auditBodySchema, genesis, sealEntry } from "../../shared/audit/chain.ts
 import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
 import type { GateRequest, Proof } from "../../shared/lifecycle/model.ts";
+import { fenced, fenceOf, isStale, refusedTo } from "../../shared/lifecycle/fence.ts";
 import { proofDeclined } from "../../shared/lifecycle/judge.ts";
 import {
   again,
@@ -391,8 +392,10 @@ export class Gate {
     const outside = this.#outside(task.subject);
     // A task started before and not finished: its answer was lost with the process that asked.
     const lost = task.tries > 1 && onRepeat[parsed.kind] === "lost" ? lostOutcome(parsed, this.#createdAt(task)) : null;
+    const refused = isStale(request, this.store.lock()) ? refusedTo(parsed) : null;
     const done =
       lost ??
+      refused ??
       (await perform(parsed, {
         ...outside,
         request,
@@ -487,9 +490,11 @@ export class Gate {
 
   /** Applies an event inside a transaction of the caller's. Null: there is no such request. */
   #apply(requestId: string, event: GateEvent): Step | null {
-    const request = this.store.request(requestId);
-    if (request === null) return null;
+    const stored = this.store.request(requestId);
+    if (stored === null) return null;
+    const { request, note } = fenced(stored, this.store.lock());
     const step = decide(request, event, this.#surroundings());
+    if (note !== undefined && step.ignored === null) this.#audit(requestId, note);
     if (step.ignored !== null) {
       this.store.count(`ignored.${request.state.kind}.${event.kind}`);
       return step;
@@ -530,7 +535,7 @@ export class Gate {
     for (const op of step.ledger) {
       if (op.kind === "close") openCost(this.#ports.sql, this.store, closedPod(before), op, now);
     }
-    this.#lock(step, next, now);
+    this.#lock(step, next, fenceOf(before), now);
     this.#publishLater(next.id);
     if (next.kind === "merge-group") this.#watchQueueTime(next, now);
     if (next.state.kind === "concluded" && before.state.kind !== "concluded") {
@@ -567,11 +572,11 @@ export class Gate {
   }
 
   /** The lock changes in the same transaction as the request. Fencing: only the present holder can give it up. */
-  #lock(step: Step, request: GateRequest, now: Millis): void {
+  #lock(step: Step, request: GateRequest, fence: number | null, now: Millis): void {
     if (step.lock === "leave" || step.lock === "release") this.store.dequeue(request.id);
     if (step.lock === "release") {
       const lock = this.store.lock();
-      if (lock.holder === request.id) {
+      if (lock.holder === request.id && (fence === null || fence === lock.fence)) {
         this.store.setLock({ holder: null, fence: lock.fence, since: null });
         this.#audit(request.id, audit("lock.release", null, { fence: lock.fence }));
       }
@@ -607,12 +612,11 @@ export class Gate {
   }
 
   #publishLater(requestId: string): void {
+    // One under way looks again when it is done; one that waits out a failure keeps its pause.
+    if (this.store.taskOf("check", requestId) !== null) return;
     const request = this.store.request(requestId);
     if (request === null || !wantsPublishing(request, checkView(request, this.queueInfo(requestId)))) return;
     const now = this.#ports.clock.now();
-    const task = this.store.taskOf("check", requestId);
-    // One under way looks again when it is done; one that waits out a failure keeps its pause.
-    if (task !== null) return;
     this.store.putTask("check", requestId, "check", {}, now, now);
   }
 

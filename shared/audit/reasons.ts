@@ -216,6 +216,11 @@ export const REASONS = {
     sentence: "The pod could not be proven gone; nothing is bought until it is.",
     whatToDo: "Wait: deletion is tried until it is proven. The operator may look at the pod in RunPod's console.",
   },
+  "lock-lost": {
+    class: "infrastructure",
+    sentence: "The request no longer held the repository's GPU lock: it removed its pod and did nothing else.",
+    whatToDo: PUSH_OR_RERUN,
+  },
   "internal-error": {
     class: "infrastructure",
     sentence: "The control plane met a fault of its own.",
