@@ -541,6 +541,9 @@ export class Gate {
     if (next.state.kind === "concluded" && before.state.kind !== "concluded") {
       rememberTested(this.#ports.sql, next, now);
       this.#answerOthers(next, now);
+      const { reason } = next.state.verdict;
+      // Should the App be back by now, its return found this request still ending.
+      if (reason === "app-removed" || reason === "repository-gone") this.#act({ kind: "reconcile" }, now);
     }
   }
 

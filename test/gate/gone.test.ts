@@ -58,12 +58,15 @@ describe("in the middle of a run", () => {
     world.github.installation("others").suspend();
     world.github.installation("others").uninstall();
     world.github.installation("acme").suspend();
-    const request = await world.until(head, "the end", concluded);
-    expect(verdictOf(request)).toMatchObject({ kind: "cancelled", reason: "app-removed" });
-    expect(verdictOf(request).detail).toContain("suspended");
-    expect(allGone(world)).toBe(true);
+    const ending = await world.until(head, "the proof", () => allGone(world));
+    expect(world.audits().find((entry) => entry.act === "request.stop")).toMatchObject({ reason: "app-removed" });
+    expect(ending.generation).toBe(1);
+    // What is left to say to GitHub waits until GitHub listens again.
     world.github.installation("acme").unsuspend();
     await world.until(head, "a new request", (one) => one.generation === 2);
+    const [first] = world.gate.store.requestsOfHead(head, "pull-request");
+    expect(first === undefined ? null : verdictOf(first)).toMatchObject({ kind: "cancelled", reason: "app-removed" });
+    expect(first === undefined ? "" : verdictOf(first).detail).toContain("suspended");
   });
 
   it.concurrent("the repository is renamed: the run goes on under the new name", async (test) => {
