@@ -115,7 +115,6 @@ describe("a stranger's job", () => {
     ofRun: (runId) => (runId === "900" ? running : null),
     ofCheckRun: () => null,
     ofRunner: (runnerId) => (runnerId === "41" ? request : null),
-    open: () => [],
   });
   const signal = (runId: string, runnerId: string | null) =>
     ({
