@@ -159,6 +159,7 @@ class Life {
         published: "702-3c4d5e6f-718293a4",
         completed: true,
         writtenAt: this.#now,
+        unsure: false,
       },
       seen: "311-5e6f7081-92a3b4c5",
       changedAt: this.#now,

@@ -117,7 +117,7 @@ class Look {
     const { record } = this.#row;
     const { timeoutMs } = aggregatorLimits(config);
     const overdue = this.#beganAt >= record.round.startedAt + timeoutMs;
-    const silent = record.round.key !== null || aggregator.name === null;
+    const silent = record.round.key !== null || aggregator.name === null || record.check.unsure;
     if (silent || (!overdue && this.#task.tries < QUIET_TRIES)) return this.pause(unread);
     const view = troubleView(unread.problem, overdue);
     const written = await this.#write(view, "same", [], record, aggregator.name ?? "");
@@ -173,7 +173,7 @@ class Look {
     const { store } = this.#context;
     for (const { name, appId, conclusion } of ignored.slice(0, FOREIGN_NOTED)) {
       const noted = { head: this.#row.headSha, name, app: appId, conclusion };
-      store.audit(this.#beganAt, null, audit("aggregate.look-alike", null, noted));
+      store.audit(this.#beganAt, null, audit("aggregate.look-alike", "foreign-check", noted));
     }
     return foreign;
   }
@@ -208,25 +208,26 @@ class Look {
     const { aggregates, github, ports } = this.#context;
     const now = this.#beganAt;
     const print = fingerprint(view);
-    const known = before.check.id === null ? this.#lost(before, own) : null;
-    // A create whose answer was lost had said the end already: if that is still it, nothing is left to do.
+    const known = before.check.unsure ? this.#unanswered(before, own) : null;
+    // A write whose answer was lost had said the end already: if that is still it, nothing is left to do.
     if (known?.status === "completed" && known.conclusion === view.conclusion && publish === "same") {
-      const said = { ...before.check, id: known.id, published: print, completed: true, writtenAt: now };
+      const said = { ...before.check, id: known.id, published: print, completed: true, writtenAt: now, unsure: false };
       return { kind: "written", record: { ...before, check: said } };
     }
     const fresh =
       publish === "new" || before.check.name === null || before.check.completed || known?.status === "completed";
     let check = before.check;
     if (fresh) {
-      check = { series: check.series + 1, id: null, name, published: null, completed: false, writtenAt: null };
+      const series = check.series + 1;
+      check = { series, id: null, name, published: null, completed: false, writtenAt: null, unsure: true };
     } else if (check.published === print) {
       return { kind: "written", record: before };
     } else if (view.conclusion === null && check.writtenAt !== null && now < check.writtenAt + REWRITE_MS) {
       return { kind: "later", record: before, at: check.writtenAt + REWRITE_MS };
     }
-    // Intent before call: should the answer of a create be lost, the next look finds the check run by this external id.
-    let record: AggregateRecord = { ...before, check };
-    if (fresh) aggregates.save(this.#row.headSha, true, { ...record, round: { ...record.round, key: null } });
+    // Intent before call: should the answer be lost, the next look finds the check run by its external id.
+    let record: AggregateRecord = { ...before, check: { ...check, unsure: true } };
+    aggregates.save(this.#row.headSha, true, { ...record, round: { ...record.round, key: null } });
     const id = check.id ?? (fresh ? null : (known?.id ?? null));
     const body = {
       externalId: this.#externalId(check.series),
@@ -240,12 +241,16 @@ class Look {
         : await github.updateCheckRun(id, body);
     if (!answer.ok) return { kind: "failed", record, failure: answer.error };
     const completed = view.conclusion !== null;
-    record = { ...record, check: { ...check, id: answer.value.id, published: print, completed, writtenAt: now } };
+    const { id: writtenId } = answer.value;
+    record = {
+      ...record,
+      check: { ...check, id: writtenId, published: print, completed, writtenAt: now, unsure: false },
+    };
     return { kind: "written", record };
   }
 
-  /** The check run of a create whose answer was lost. */
-  #lost(record: AggregateRecord, own: readonly CheckRun[]): CheckRun | null {
+  /** The check run as it is after a write whose answer was lost. */
+  #unanswered(record: AggregateRecord, own: readonly CheckRun[]): CheckRun | null {
     return own.find((run) => run.externalId === this.#externalId(record.check.series)) ?? null;
   }
 
@@ -312,6 +317,9 @@ async function read(
   ]);
   const all = listed.ok ? listed.value.items : [];
   const own = all.filter((run) => isAggregateCheck(run, ports.appId));
+  const { check } = row.record;
+  // After a write without an answer the list has to say what became of it before anything else is written.
+  if (check.unsure && !listed.ok) return notRead("The list of check runs", listed.error);
   if (!pull.ok) {
     const gone = pull.error.reason === "not-found" || pull.error.reason === "gone";
     return gone ? { kind: "over", why: "The pull request is gone", own } : notRead("The pull request", pull.error);

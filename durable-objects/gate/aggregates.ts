@@ -25,6 +25,8 @@ export const aggregateRecordSchema = z.object({
     published: z.string().nullable(),
     completed: z.boolean(),
     writtenAt: z.number().nullable(),
+    /** The last write has no answer yet: what became of it is read before the next one. */
+    unsure: z.boolean(),
   }),
   /** Fingerprint of what was last seen, and since when nothing else was: how often a head at rest is looked at. */
   seen: z.string().nullable(),
@@ -121,7 +123,15 @@ export class Aggregates {
       row === null
         ? {
             round: firstRound(now),
-            check: { series: 0, id: null, name: null, published: null, completed: false, writtenAt: null },
+            check: {
+              series: 0,
+              id: null,
+              name: null,
+              published: null,
+              completed: false,
+              writtenAt: null,
+              unsure: false,
+            },
             seen: null,
             changedAt: now,
             foreign: null,

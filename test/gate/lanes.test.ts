@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { gateView } from "../../durable-objects/gate/view.ts";
+import { Aggregates } from "../../durable-objects/gate/aggregates.ts";
 import { rentedRunnerIds } from "../../durable-objects/gate/dispatched.ts";
 import { CI, SLOW_TESTS } from "../../local/world/workflows.ts";
 import { AGGREGATE, CONFIG, LABELS, RUNBOOK, startLaneWorld, waysOf, type LaneWorld } from "./lanes.ts";
@@ -166,6 +167,7 @@ describe("the aggregator's check", () => {
     world.repository.reportCheck(head, { name, conclusion, ...(id === undefined ? {} : { id }) });
   const row = (summary: string | null, name: string) =>
     (summary ?? "").split("\n").find((line) => line.startsWith(`| ${name} |`)) ?? "no row";
+  const lookedAt = (head: string) => new Aggregates(world.sql, world.gate.store).row(head)?.record;
   const finished = (head: string, conclusion: string) =>
     world.says(head, conclusion, (run) => run.conclusion === conclusion);
 
@@ -347,6 +349,21 @@ describe("the aggregator's check", () => {
     } finally {
       await deaf.close();
     }
+  });
+
+  it.each([["500"], ["none"]])("a conclusion whose answer was lost (%s) is not written twice", async (answer) => {
+    const { head } = world.open();
+    await world.says(head, "a waiting check", (run) => run.status === "in_progress");
+    const gates = () => world.repository.checkRuns(head).find((run) => run.name === "CI GPU gate")?.status;
+    // The gate's own check has had its say, so the next write is the aggregator's.
+    await expect.poll(gates, { timeout: 10_000 }).toBe("completed");
+    const fault = answer === "500" ? "done-but-500" : "done-but-drop";
+    world.github.faults.next({ method: "PATCH", path: /\/check-runs\/\d+$/ }, fault);
+    report(head, "Unit tests", "success");
+    await expect.poll(() => lookedAt(head)?.check.completed, { timeout: 20_000 }).toBe(true);
+    expect(world.aggregates(head).map((run) => run.conclusion)).toEqual(["success"]);
+    const late = world.github.books.checkWrites.filter((write) => write.headSha === head && write.afterCompleted);
+    expect(late).toEqual([]);
   });
 
   it("a create whose answer was lost is found again, not made twice", async () => {
