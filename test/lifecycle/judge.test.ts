@@ -158,6 +158,12 @@ describe("the pod's life", () => {
     expect(podDead(pod({ runtimeUp: null }), seenRunning)).toBeNull();
   });
 
+  test("only a container that was shown counts as seen", () => {
+    for (const runtimeUp of [false, null]) {
+      expect(rememberPod(attemptAt("bought"), pod({ runtimeUp })).pod?.runtimeSeen).toBe(false);
+    }
+  });
+
   test("N22: a start time that moves is a restart; the same instant without its fraction is not", () => {
     expect(podDead(pod({ startedAt: T0 + 5_000 }), seenRunning)).toBe("RunPod restarted the container.");
     expect(podDead(pod({ startedAt: T0 + 400 }), seenRunning)).toBeNull();

@@ -84,7 +84,6 @@ export function nextAttempt(
 
 /** The pause is over: the pull request has been looked at, and the clock may have run out. */
 export function paused(request: GateRequest, state: Provisioning, done: Done, around: Surroundings): Step {
-  if (request.stop !== null) return conclude(request, request.stop, around.now);
   const gone = obsolete(request, done.task === "observe" ? done.outcome.pull : undefined);
   if (gone !== null) return conclude(request, gone, around.now);
   // The pause that was asked for is what costs clock: a look that GitHub answers slowly is no sleep of the walk.
