@@ -19,6 +19,7 @@ import { exchange, GITHUB_API_VERSION, path, type CallReport, type GitHubAnswer,
 import { parseExactJson } from "./exact-json.ts";
 import type { GitHubFailure } from "./failure.ts";
 import { githubId } from "./schema.ts";
+import { narrowed, purposeOf, type Purpose, type TokenScope } from "./purpose.ts";
 import { createInstallationTokens } from "./tokens.ts";
 
 export interface GitHubAppConfig {
@@ -60,11 +61,17 @@ export interface GitHubApp {
   installationOf(repository: RepositoryHandle): Promise<Result<string, GitHubFailure>>;
 }
 
+/**
+ * Refusals of a token that may mean that the repository has another installation now. 422 is one: the old installation is
+ * there and no longer has this repository.
+ */
+const STALE: readonly GitHubFailure["reason"][] = ["not-found", "unauthorized", "unprocessable"];
+
 /** How long a look-up vouches for an installation id, so that plain 404s do not each cost a look-up. */
 const VOUCHED_MS = 600_000;
 
 type InstallationMemory = { readonly installationId: string; readonly checkedAt: Millis | null };
-type Access = { readonly installationId: string; readonly token: string };
+type Access = { readonly scope: TokenScope; readonly token: string };
 
 /** Builds the App. Fails only for a key that cannot be used; makes no request. */
 export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): Result<GitHubApp, AppKeyProblem> {
@@ -82,11 +89,12 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
 
   const installations = new Map<string, InstallationMemory>();
   const lookups = new Map<string, Promise<Result<string, GitHubFailure>>>();
-  const tokens = createInstallationTokens(deps.clock, (installationId) =>
+  const tokens = createInstallationTokens(deps.clock, (scope) =>
     asApp({
       operation: "createInstallationToken",
       method: "POST",
-      path: path`/app/installations/${installationId}/access_tokens`,
+      path: path`/app/installations/${scope.installationId}/access_tokens`,
+      body: narrowed(scope),
     }),
   );
 
@@ -159,16 +167,18 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
   }
 
   /** A token, after one look-up if GitHub does not know the remembered installation any more. */
-  async function access(repository: RepositoryHandle): Promise<Result<Access, GitHubFailure>> {
+  async function access(repository: RepositoryHandle, purpose: Purpose): Promise<Result<Access, GitHubFailure>> {
     const installation = await installationOf(repository);
     if (!installation.ok) return installation;
-    const token = await tokens.get(installation.value);
-    if (token.ok) return ok({ installationId: installation.value, token: token.value });
-    if (token.error.reason !== "not-found" && token.error.reason !== "unauthorized") return token;
+    const scope = { installationId: installation.value, repositoryId: repository.id, purpose };
+    const token = await tokens.get(scope);
+    if (token.ok) return ok({ scope, token: token.value });
+    if (!STALE.includes(token.error.reason)) return token;
     const found = await discover(repository);
     if (!found.ok || found.value === installation.value) return token;
-    const second = await tokens.get(found.value);
-    return second.ok ? ok({ installationId: found.value, token: second.value }) : second;
+    const moved = { ...scope, installationId: found.value };
+    const second = await tokens.get(moved);
+    return second.ok ? ok({ scope: moved, token: second.value }) : second;
   }
 
   /**
@@ -181,21 +191,21 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
     refusal: GitHubFailure,
   ): Promise<Result<Access, GitHubFailure> | null> {
     if (refusal.reason === "unauthorized") {
-      tokens.drop(used.installationId, used.token);
-      return access(repository);
+      tokens.drop(used.scope, used.token);
+      return access(repository, used.scope.purpose);
     }
     if (refusal.reason !== "not-found" && refusal.reason !== "forbidden") return null;
     if (isVouchedFor(repository)) return null;
     const found = await discover(repository);
-    if (!found.ok || found.value === used.installationId) return null;
-    return access(repository);
+    if (!found.ok || found.value === used.scope.installationId) return null;
+    return access(repository, used.scope.purpose);
   }
 
   async function asRepository(
     repository: RepositoryHandle,
     call: GitHubCall,
   ): Promise<Result<GitHubAnswer, GitHubFailure>> {
-    const first = await access(repository);
+    const first = await access(repository, purposeOf(call));
     if (!first.ok) return first;
     const answer = await send(plain, call, first.value.token);
     if (answer.ok) return answer;
@@ -208,7 +218,7 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
     installationId: string,
     call: GitHubCall,
   ): Promise<Result<GitHubAnswer, GitHubFailure>> {
-    const token = await tokens.get(installationId);
+    const token = await tokens.get({ installationId, repositoryId: "", purpose: "repositories" });
     return token.ok ? send(plain, call, token.value) : token;
   }
 

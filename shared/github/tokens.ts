@@ -14,6 +14,7 @@ import type { GitHubAnswer } from "./call.ts";
 import { CALL_TIMEOUT_MS } from "./call.ts";
 import { parseExactJson } from "./exact-json.ts";
 import type { GitHubFailure } from "./failure.ts";
+import type { TokenScope } from "./purpose.ts";
 import { instant } from "./schema.ts";
 
 /** A token is replaced this long before its end, so that no call starts with one that ends on the way. */
@@ -22,55 +23,61 @@ const SAFETY_MS = 60_000;
 const LIFETIME_MS = 3_600_000;
 
 export interface InstallationTokens {
-  /** The current token of an installation; concurrent callers share one mint. */
-  get(installationId: string): Promise<Result<string, GitHubFailure>>;
+  /** The current token of a scope; concurrent callers share one mint. */
+  get(scope: TokenScope): Promise<Result<string, GitHubFailure>>;
   /** Forgets a token that GitHub refused. Does nothing if another one has taken its place. */
-  drop(installationId: string, token: string): void;
+  drop(scope: TokenScope, token: string): void;
 }
 
-/** `mint` performs `POST /app/installations/{id}/access_tokens` as the App. */
+/** `mint` performs `POST /app/installations/{id}/access_tokens` as the App, narrowed to the scope. */
 export function createInstallationTokens(
   clock: Clock,
-  mint: (installationId: string) => Promise<Result<GitHubAnswer, GitHubFailure>>,
+  mint: (scope: TokenScope) => Promise<Result<GitHubAnswer, GitHubFailure>>,
 ): InstallationTokens {
   const tokens = new Map<string, { readonly token: string; readonly usableUntil: Millis }>();
   const minting = new Map<string, Promise<Result<string, GitHubFailure>>>();
 
-  async function mintOne(installationId: string): Promise<Result<string, GitHubFailure>> {
+  async function mintOne(scope: TokenScope): Promise<Result<string, GitHubFailure>> {
     const mintedAt = clock.now();
-    const answer = await mint(installationId);
+    const answer = await mint(scope);
     if (!answer.ok) return answer;
     const minted = readToken(answer.value.text);
     if (minted === null) return err({ reason: "unreadable", what: "the installation token" });
     const end = (minted.expiresAt ?? mintedAt + LIFETIME_MS) - SAFETY_MS;
     // Never shorter than a minute: with clocks far apart every call would mint.
-    tokens.set(installationId, { token: minted.token, usableUntil: Math.max(end, mintedAt + SAFETY_MS) });
+    tokens.set(keyOf(scope), { token: minted.token, usableUntil: Math.max(end, mintedAt + SAFETY_MS) });
     return ok(minted.token);
   }
 
   return {
-    async get(installationId) {
-      const known = tokens.get(installationId);
+    async get(scope) {
+      const key = keyOf(scope);
+      const known = tokens.get(key);
       if (known !== undefined && clock.now() < known.usableUntil) return ok(known.token);
-      let running = minting.get(installationId);
+      let running = minting.get(key);
       if (running === undefined) {
-        running = mintOne(installationId).finally(() => minting.delete(installationId));
-        minting.set(installationId, running);
+        running = mintOne(scope).finally(() => minting.delete(key));
+        minting.set(key, running);
       }
       // A mint belongs to the request that began it; where that request is cancelled, its promise may never settle.
       const patience = timeoutSignal(CALL_TIMEOUT_MS * 2 + 2_000);
       try {
         return await untilAborted(running, patience);
       } catch {
-        if (minting.get(installationId) === running) minting.delete(installationId);
+        if (minting.get(key) === running) minting.delete(key);
         return err({ reason: "transport", timeout: true });
       }
     },
 
-    drop(installationId, token) {
-      if (tokens.get(installationId)?.token === token) tokens.delete(installationId);
+    drop(scope, token) {
+      const key = keyOf(scope);
+      if (tokens.get(key)?.token === token) tokens.delete(key);
     },
   };
+}
+
+function keyOf(scope: TokenScope): string {
+  return `${scope.installationId} ${scope.repositoryId} ${scope.purpose}`;
 }
 
 const tokenAnswer = z.object({ token: z.string().min(1), expires_at: instant });
