@@ -1,18 +1,37 @@
-/** `gpu-gate sweep`: asks the control plane, from outside, whether it is well, and lets it look for what is left over. */
+/**
+ * `gpu-gate sweep`: asks the control plane, from outside, whether it is well, and lets it look for what is left over; or,
+ * with RunPod's key, removes by itself what is older than the backstop. The second needs no control plane at all.
+ */
+import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
 import { required } from "../files.ts";
+import { DEFAULT_REAP_LIMITS } from "../../shared/lifecycle/reap.ts";
+import type { Millis } from "../../shared/ports.ts";
+import { createRunPodClient } from "../../shared/runpod/client.ts";
+import { sweepPods } from "../sweep-pods.ts";
 
 const usage = `
 gpu-gate sweep --url URL
+gpu-gate sweep --deployment NAME [--dry-run] [--backstop SECONDS]
 
-For the scheduled workflow gpu-gate-sweep.yml. Asks GET /healthz, and, where the job has an OIDC token to show, POST
+With --url, for the scheduled workflow gpu-gate-sweep.yml. Asks GET /healthz, and, where the job has an OIDC token to show, POST
 /v1/sweep. The control plane decides what to do; this command holds no key of anything. A control plane without that
 route sweeps by its own cron, which is fine.
 
-  --url URL   address of the control plane (the repository variable GPU_GATE_URL)
+With --deployment: lists the pods of the RunPod account of RUNPOD_API_KEY, removes those that the deployment's tags call
+its own and that are older than the backstop, and proves each gone. It asks neither the control plane nor GitHub: for when
+the control plane is down. Pods of others, and younger ones, are not touched. A pod kept for debugging has its record at
+the control plane, which is not asked: beyond the backstop it goes as well.
 
-Exit codes: 0 well, 1 it is not, or does not answer, 2 wrong call.
+  --url URL            address of the control plane (the repository variable GPU_GATE_URL)
+  --deployment NAME    the deployment whose pods are meant (DEPLOYMENT in wrangler.toml)
+  --dry-run            say what would be removed, and touch nothing
+  --backstop SECONDS   age from which a pod is removed: 7200, or less
+
+Environment: RUNPOD_API_KEY, and RUNPOD_API_URL where RunPod is somewhere else.
+
+Exit codes: 0 well, nothing left over, 1 it is not, or does not answer, 2 wrong call.
 `;
 
 /** The workflow's step has six minutes; three questions fit in easily. */
@@ -22,10 +41,24 @@ const SHOWN_CHARACTERS = 2_000;
 
 export const sweepCommand: Command = {
   name: "sweep",
-  summary: "ask the control plane whether anything is late or left over",
+  summary: "look for what is late or left over: by the control plane, or with RunPod's key alone",
   usage,
   run: async (args, io) => {
-    const { values } = parseArgs({ args: [...args], options: { url: { type: "string" } } });
+    const { values } = parseArgs({
+      args: [...args],
+      options: {
+        url: { type: "string" },
+        deployment: { type: "string" },
+        "dry-run": { type: "boolean" },
+        backstop: { type: "string" },
+      },
+    });
+    if (values.deployment !== undefined) {
+      if (values.url !== undefined) throw new UsageError("Give --url or --deployment, not both.");
+      return sweepAccount(io, values.deployment, values["dry-run"] !== true, backstopOf(values.backstop));
+    }
+    if (values["dry-run"] !== undefined || values.backstop !== undefined)
+      throw new UsageError("--dry-run and --backstop belong to --deployment.");
     const url = addressOf(required(values.url, "--url", "The control plane's address"));
     if (!(await said(io, "GET", `${url}/healthz`, {}, [200]))) return EXIT_NO;
     const token = await oidcToken(io, url);
@@ -38,6 +71,53 @@ export const sweepCommand: Command = {
     return (await said(io, "POST", `${url}/v1/sweep`, headers, [200, 202, 204, 404])) ? EXIT_OK : EXIT_NO;
   },
 };
+
+const BACKSTOP_SECONDS = DEFAULT_REAP_LIMITS.backstopMs / 1000;
+/** Two lists this far apart prove absence (design section 3). */
+const LIST_GAP_MS = 10_000;
+
+function backstopOf(text: string | undefined): Millis {
+  const seconds = text === undefined ? BACKSTOP_SECONDS : Number(text);
+  if (!(seconds >= 1 && seconds <= BACKSTOP_SECONDS))
+    throw new UsageError(`--backstop must be a number of seconds from 1 to ${BACKSTOP_SECONDS}.`);
+  return seconds * 1000;
+}
+
+async function sweepAccount(io: Io, deployment: string, execute: boolean, backstopMs: Millis): Promise<number> {
+  const apiKey = io.env["RUNPOD_API_KEY"] ?? "";
+  if (apiKey === "") throw new UsageError("RUNPOD_API_KEY is not set: the sweep needs RunPod's key.");
+  const baseUrl = (io.env["RUNPOD_API_URL"] ?? "https://api.runpod.io").replace(/\/+$/, "");
+  const client = createRunPodClient({
+    apiKey,
+    baseUrl,
+    graphqlUrl: `${baseUrl}/graphql`,
+    fetch: io.fetch,
+    clock: { now: io.now },
+    userAgent: "gpu-gate",
+  });
+  const answer = await sweepPods(client, {
+    deployment,
+    execute,
+    backstopMs,
+    listGapMs: LIST_GAP_MS,
+    now: io.now,
+    sleep: (durationMs) => setTimeout(durationMs),
+  });
+  if (answer.kind === "no-list") {
+    io.stderr(`RunPod's list of pods could not be read (${answer.why}): nothing was looked at.\n`);
+    return EXIT_NO;
+  }
+  const { result, listed, complete } = answer;
+  io.stdout(`${listed} pods listed: ${result.pods.length} of ${deployment}, ${result.foreign} of others.\n`);
+  for (const pod of result.pods) {
+    if (pod.reason === null) io.stdout(`${pod.podId}: younger than the backstop, left alone\n`);
+    else if (!execute) io.stdout(`${pod.podId}: would be removed (${pod.reason})\n`);
+    else if (pod.provenGone) io.stdout(`${pod.podId}: removed and proven gone (${pod.reason})\n`);
+  }
+  for (const { podId, what } of result.errors) io.stderr(`${podId}: ${what}\n`);
+  if (!complete) io.stderr("The list of pods was not complete: run this again.\n");
+  return result.errors.length === 0 && complete ? EXIT_OK : EXIT_NO;
+}
 
 function addressOf(text: string): string {
   const parsed = URL.parse(text);

@@ -43,6 +43,8 @@ export class Account {
   readonly #ports: AccountPorts;
   readonly #market: MarketReader;
   readonly #money: AccountMoney;
+  /** Newer code wrote these tables: nothing is bought and no line is touched until that code is back. Lists go on. */
+  readonly #readOnly: boolean;
   #listing: PodListing | null = null;
   #underWay: { readonly startedAt: Millis; readonly answer: Promise<AccountAnswer<PodListing>> } | null = null;
   #lists = 0;
@@ -50,7 +52,7 @@ export class Account {
   constructor(ports: AccountPorts) {
     this.#ports = ports;
     this.#market = new MarketReader(ports.runpod, ports.clock);
-    migrate(ports.sql, MIGRATIONS);
+    this.#readOnly = migrate(ports.sql, MIGRATIONS).readOnly;
     this.#money = new AccountMoney(ports.sql);
   }
 
@@ -83,6 +85,10 @@ export class Account {
   reserve(attemptId: string, repositoryId: string, micros: number): ReserveAnswer {
     const { sql, clock, monthlyCapMicros } = this.#ports;
     return sql.transaction((): ReserveAnswer => {
+      if (this.#readOnly) {
+        const detail = "The account's books were written by newer code than this: nothing is bought.";
+        return { kind: "over-cap", because: "buying-paused", detail };
+      }
       if (this.paused()) {
         const detail = "Buying is paused for this deployment by its operator.";
         return { kind: "over-cap", because: "buying-paused", detail };
@@ -93,16 +99,17 @@ export class Account {
 
   commit(attemptId: string, micros: number, repositoryId: string): void {
     const { sql, clock } = this.#ports;
-    sql.transaction(() => this.#money.commit(attemptId, repositoryId, micros, clock.now()));
+    if (!this.#readOnly) sql.transaction(() => this.#money.commit(attemptId, repositoryId, micros, clock.now()));
   }
 
   release(attemptId: string, repositoryId: string): void {
     const { sql, clock } = this.#ports;
-    sql.transaction(() => this.#money.release(attemptId, repositoryId, clock.now()));
+    if (!this.#readOnly) sql.transaction(() => this.#money.release(attemptId, repositoryId, clock.now()));
   }
 
   /** Compares the books with what the gates and RunPod's list say; see compare.ts. */
   compareBooks(seen: BooksSeen): readonly BookFinding[] {
+    if (this.#readOnly) return [];
     return compareBooks(this.#ports.sql, seen, this.#ports.clock.now());
   }
 

@@ -1,11 +1,22 @@
 /** What only the runtime shows of the gate's alarm: it is armed for the next task, and a lost one is taken up by cron. */
 import { env } from "cloudflare:workers";
-import { reset, runInDurableObject } from "cloudflare:test";
-import { afterEach, describe, expect, it } from "vitest";
+import {
+  createExecutionContext,
+  createScheduledController,
+  reset,
+  runInDurableObject,
+  waitOnExecutionContext,
+} from "cloudflare:test";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { durableAlarm } from "../../durable-objects/platform.ts";
 import type { RepositoryGate } from "../../durable-objects/repository-gate.ts";
+import worker from "../../worker/index.ts";
+import { deliver, gateStub, inGate, pullRequest } from "./worker.ts";
 
-afterEach(reset);
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await reset();
+});
 
 describe("the object's alarm", () => {
   it("is set again for the same instant once it has fired or was lost", async () => {
@@ -22,5 +33,46 @@ describe("the object's alarm", () => {
       alarm.set(far);
       expect(await state.storage.getAlarm()).toBe(far);
     });
+  });
+});
+
+async function tick(): Promise<void> {
+  const context = createExecutionContext();
+  await worker.scheduled(createScheduledController({ cron: "* * * * *", scheduledTime: new Date() }), env);
+  await waitOnExecutionContext(context);
+}
+
+const alarmOf = () => runInDurableObject(gateStub(), (_gate: RepositoryGate, state) => state.storage.getAlarm());
+const tasks = () => inGate("SELECT kind, tries, due_at FROM tasks WHERE lane = 'main'");
+
+describe("N154: an alarm that is lost behind the gate's back", () => {
+  it("costs time until the next tick and nothing else: the overdue work is taken up, the alarm armed again", async () => {
+    vi.spyOn(console, "log").mockImplementation(() => undefined);
+    // GitHub does not answer, so that the request stays where it is: looked at, and to be looked at again later.
+    const asked: string[] = [];
+    vi.spyOn(globalThis, "fetch").mockImplementation(async (input) => {
+      asked.push(new URL(input instanceof Request ? input.url : input).host);
+      return new Response("down", { status: 503 });
+    });
+    await deliver(JSON.stringify(pullRequest()));
+    await vi.waitFor(async () => {
+      expect((await tasks())[0]).toMatchObject({ kind: "authorize" });
+      expect(asked.filter((host) => host === "github.test").length).toBeGreaterThan(0);
+    });
+    // Nothing is due for an hour; then the alarm is lost, and the hour passes.
+    await inGate("UPDATE tasks SET due_at = due_at + 3600000, started_at = NULL");
+    await runInDurableObject(gateStub(), async (_gate: RepositoryGate, state) => {
+      await state.storage.deleteAlarm();
+      state.storage.sql.exec("UPDATE tasks SET due_at = ?, tries = 0", Date.now() - 600_000);
+    });
+    expect(await alarmOf()).toBeNull();
+    asked.length = 0;
+    await tick();
+    await vi.waitFor(async () => {
+      expect(asked).toContain("github.test");
+      const [task] = await tasks();
+      expect(Number(task?.["due_at"])).toBeGreaterThan(Date.now() - 60_000);
+    });
+    expect(await alarmOf()).not.toBeNull();
   });
 });
