@@ -169,17 +169,19 @@ async function write(
   const fields = fieldsOf(request, view, ports);
   let id = request.check.checkRunId;
   const mayHaveTwins = id === null && repeated;
-  if (mayHaveTwins) {
-    // An earlier create may have succeeded without our learning its id.
+  if (repeated) {
+    // An earlier create or conclusion may have succeeded without our hearing of it: a completed run is not touched again.
     const listed = await github.listCheckRunsForRef(request.headSha, {
       filter: "all",
       name: view.name,
       appId: ports.appId,
     });
     if (!listed.ok) return { ok: false, failure: listed.error };
-    const found = listed.value.items.find((run) => run.externalId === fields.externalId);
+    const found = listed.value.items.find((run) =>
+      id === null ? run.externalId === fields.externalId : run.id === id,
+    );
     if (found !== undefined && found.status === "completed") return { ok: true, id: found.id, mayHaveTwins };
-    id = found?.id ?? null;
+    id = found?.id ?? id;
   }
   const answer =
     id === null
