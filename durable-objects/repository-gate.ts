@@ -14,6 +14,7 @@ import { Gate, type Accepted, type GateTick, type PodWord } from "./gate/gate.ts
 import { rentedRunnerIds, type Dispatched, type DispatchedAnswer, type TokenUse } from "./gate/dispatched.ts";
 import { gateMoney, type GateMoney } from "./gate/money.ts";
 import type { AccountAnswer, AccountPort, Sql } from "./gate/ports.ts";
+import { explain, type ExplainQuestion, type OperatorAnswer, type OperatorWord } from "./gate/operator.ts";
 import { CallRate, POD_CALLS } from "./gate/rate.ts";
 import { retentionOf, type RetainAnswer, type RetainWord, type RetentionRecord } from "./gate/retention.ts";
 import { podStanding, type PodQuestion, type PodStanding } from "./gate/standing.ts";
@@ -136,6 +137,16 @@ export class RepositoryGate extends DurableObject<Env> {
   /** A maintainer's word to keep a pod for debugging, or to end that; the caller has made sure that it is one. */
   async retain(word: RetainWord): Promise<RetainAnswer> {
     return this.#gate.retain(word);
+  }
+
+  /** The operator's word about one request. */
+  operator(word: OperatorWord): OperatorAnswer {
+    return this.#gate.operator(word);
+  }
+
+  /** Every decision about a pull request, a request or a pod, as JSON: facts are of many shapes. */
+  explain(question: ExplainQuestion): string {
+    return JSON.stringify(explain(question, this.#gate.store));
   }
 
   /** What keeps a pod; null: nothing does. */

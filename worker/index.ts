@@ -3,6 +3,7 @@ import { runCron } from "../cron/index.ts";
 import { platformCron } from "../cron/platform-ports.ts";
 import { createApp } from "./app.ts";
 import { mountCostsApi } from "./costs-api.ts";
+import { mountExplainApi } from "./explain-api.ts";
 import { mountOperatorApi } from "./operator-api.ts";
 import { platformOperatorPorts } from "./platform-operator.ts";
 import { platformPorts } from "./platform-ports.ts";
@@ -13,6 +14,7 @@ export { RunPodAccount } from "../durable-objects/runpod-account.ts";
 
 const app = createApp(platformPorts);
 mountCostsApi(app, platformOperatorPorts);
+mountExplainApi(app, platformOperatorPorts);
 mountOperatorApi(app, platformOperatorPorts);
 
 export default {

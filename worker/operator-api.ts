@@ -8,6 +8,7 @@
 import type { Context, Hono } from "hono";
 import * as z from "zod";
 import { reconcileBills } from "../cron/billing.ts";
+import { operatorActions } from "../durable-objects/gate/operator.ts";
 import type { Settings } from "../durable-objects/settings.ts";
 import { audit } from "../shared/lifecycle/step.ts";
 import { exactText, readBytes } from "./body.ts";
@@ -25,6 +26,15 @@ const retainSchema = z.strictObject({
   minutes: z.number().min(0).max(720),
   by: z.string().max(100).default("the operator"),
   reason: sentence,
+});
+const requestSchema = z.strictObject({
+  repository: z.string().regex(/^[1-9]\d{0,19}$/, "is the numeric id of the repository"),
+  request: z.string().min(1).max(100),
+  action: z.enum(operatorActions),
+  by: z.string().min(1).max(100).default("the operator"),
+  reason: sentence,
+  /** For `approve`: what the run may cost. */
+  usd: z.number().positive().max(100).optional(),
 });
 const billingSchema = z.strictObject({});
 
@@ -45,6 +55,17 @@ export function mountOperatorApi(app: Hono<{ Bindings: Env }>, portsOf: (env: En
   on("/v1/operator/pause", pause);
   on("/v1/operator/retain", retain);
   on("/v1/operator/billing", billing);
+  on("/v1/operator/request", aboutRequest);
+}
+
+async function aboutRequest(body: unknown, ports: OperatorPorts): Promise<Answer> {
+  const word = requestSchema.safeParse(body);
+  if (!word.success) return wrong(word.error);
+  const { repository, request, action, by, reason, usd } = word.data;
+  const micros = usd === undefined ? null : Math.round(usd * 1_000_000);
+  const answer = await ports.gate(repository).operator({ action, requestId: request, by, reason, micros });
+  ports.log({ event: `operator.${action}`, repository, request, done: answer.done });
+  return { status: answer.done ? 200 : 409, body: { ...answer } };
 }
 
 async function pause(body: unknown, ports: OperatorPorts, settings: Settings): Promise<Answer> {

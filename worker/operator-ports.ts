@@ -1,6 +1,7 @@
 /** What the operator's routes and the cost report need from their surroundings. */
 import type { BooksPorts } from "../cron/ports.ts";
 import type { CostLines } from "../durable-objects/gate/costs.ts";
+import type { ExplainQuestion, OperatorAnswer, OperatorWord } from "../durable-objects/gate/operator.ts";
 import type { RetainAnswer, RetainWord } from "../durable-objects/gate/retention.ts";
 import type { Settings } from "../durable-objects/settings.ts";
 import type { RepositoryRef } from "../shared/lifecycle/signal.ts";
@@ -13,6 +14,9 @@ export interface OperatorGate {
   costs(from: Millis, to: Millis): Promise<CostLines>;
   retain(word: RetainWord): Promise<RetainAnswer>;
   note(note: AuditNote): Promise<void>;
+  operator(word: OperatorWord): Promise<OperatorAnswer>;
+  /** `Explanation[]` as JSON. */
+  explain(question: ExplainQuestion): Promise<string>;
 }
 
 export interface OperatorPorts {

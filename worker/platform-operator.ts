@@ -15,6 +15,8 @@ export function platformOperatorPorts(env: Env): OperatorPorts {
       return {
         costs: async (from, to) => stub.costs(from, to),
         retain: async (word) => stub.retain(word),
+        operator: async (word) => stub.operator(word),
+        explain: async (question) => stub.explain(question),
         note: async (note) => {
           await stub.note(note);
         },

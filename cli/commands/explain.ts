@@ -1,30 +1,44 @@
-/** `gpu-gate explain PATH...`: which entry of the configuration decides for each path. */
+/** `gpu-gate explain`: which entry of the configuration decides for a path, or what was decided about a pull request. */
 import { parseArgs } from "node:util";
 import { explainPaths, type PathExplanation } from "../../shared/policy/explain.ts";
 import { pathsFromText } from "../../shared/policy/paths.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command } from "../command.ts";
+import { addressOf } from "../control-plane.ts";
+import { explainSubject } from "../explain-request.ts";
 import { configFromFile } from "../repository-config.ts";
 
 const usage = `
 gpu-gate explain [--config FILE] [--json] PATH...
+gpu-gate explain --url URL [--json] '#PR'|REQUEST|POD
 
 Says for each path whether it is documentation, CI or code, by which entry of the configuration, and which lanes a pull
 request would ask for that changes nothing else.
 
+With --url: every decision about a pull request ('#12'), a request (r12) or a pod (its id), oldest first, each with its time,
+the facts it rested on and the rule, and the verdict at the end. The control plane answers while its status page is on, or
+with the operator's token (GPU_GATE_OPERATOR_TOKEN).
+
   --config FILE   default .github/gpu-gate.yml
+  --url URL       address of the control plane
   --json          the same as JSON
 `;
 
 export const explainCommand: Command = {
   name: "explain",
-  summary: "Say which rule decides for a path",
+  summary: "Say which rule decides for a path, or what was decided about a pull request, a request or a pod",
   usage,
   run: async (args, io) => {
     const { values, positionals } = parseArgs({
       args: [...args],
-      options: { config: { type: "string" }, json: { type: "boolean", default: false } },
+      options: { config: { type: "string" }, url: { type: "string" }, json: { type: "boolean", default: false } },
       allowPositionals: true,
     });
+    if (values.url !== undefined) {
+      const [subject, ...more] = positionals;
+      if (subject === undefined || more.length > 0)
+        throw new UsageError("Name one pull request ('#12'), request or pod.");
+      return explainSubject(subject, addressOf(values.url, io), values.json, io);
+    }
     if (positionals.length === 0) throw new UsageError("no path was given.");
     const config = await configFromFile(io, values.config);
     if (!config.ok) {

@@ -12,6 +12,7 @@ import { partitionCommand } from "./partition.ts";
 import { payloadCommand } from "./payload.ts";
 import { runnerPinCommand } from "./runner-pin.ts";
 import { runtimeCommand } from "./runtime.ts";
+import { operatorCommand } from "./operate.ts";
 import { probeCommand } from "./probe.ts";
 import { recoverCommand } from "./recover.ts";
 import { validateCommand } from "./validate.ts";
@@ -43,6 +44,7 @@ export const commands: readonly Command[] = [
   pauseCommand,
   resumeCommand,
   retainCommand,
+  operatorCommand,
   probeCommand,
   lanesCommand,
   auditCommand,

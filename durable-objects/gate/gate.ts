@@ -35,6 +35,7 @@ import { rememberTested } from "./greens.ts";
 import { failuresOf, forgetHosts, rememberHost } from "./hosts.ts";
 import { lookAtHead } from "./aggregate.ts";
 import { Aggregates } from "./aggregates.ts";
+import { obeyOperator, type OperatorAnswer, type OperatorWord } from "./operator.ts";
 import { lostOutcome, perform, sha256Hex } from "./perform.ts";
 import type { GatePorts } from "./ports.ts";
 import { publishCheck, wantsPublishing } from "./publish.ts";
@@ -276,6 +277,26 @@ export class Gate {
     if (this.#readOnly)
       return { kind: "refused", detail: "The stored state is newer than this code: nothing is decided." };
     const answer = await retainPod(word, this.#ports, this.store);
+    this.#arm();
+    return answer;
+  }
+
+  /** The operator's word about one request; whoever calls knows that it is the operator's. */
+  operator(word: OperatorWord): OperatorAnswer {
+    if (this.#readOnly) return { done: false, detail: "The stored state is newer than this code: nothing is decided." };
+    const { sql, clock } = this.#ports;
+    const now = clock.now();
+    const answer = sql.transaction(() =>
+      obeyOperator(word, this.store, now, {
+        stop: (requestId, ended) => this.#stop(requestId, ended),
+        open: (what) => this.#open(what, now),
+        freeLock: () => {
+          this.store.setLock({ ...this.store.lock(), holder: null, since: null });
+          this.#grant(now);
+        },
+        audit: (requestId, note) => this.#audit(requestId, note),
+      }),
+    );
     this.#arm();
     return answer;
   }

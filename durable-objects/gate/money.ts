@@ -67,7 +67,7 @@ function reserveHere(asked: MoneyAsked, money: MoneyTable, now: Millis): Outcome
   const lines = money
     .lines(now - WINDOW_MS, spender.requestId, spender.prNumber)
     .map((row) => moneyLine(row, asked.repositoryId));
-  const admission = admit(asked.micros, capsOf(asked.config), totalsFor(lines, spender, now));
+  const admission = admit(asked.micros, capsOf(asked.config, asked.request), totalsFor(lines, spender, now));
   if (!admission.admitted) return { kind: "over-cap", detail: admission.exceeded.map(describeExceeded).join(" ") };
   const { requestId, prNumber, authorId } = spender;
   money.reserve({ attemptId: asked.id, requestId, prNumber, authorId, micros: asked.micros, at: now }, false);
@@ -93,8 +93,13 @@ function moneyLine(row: MoneyRow, repositoryId: string): MoneyLine {
   };
 }
 
-function capsOf(config: RepositoryConfig): Caps {
+function capsOf(config: RepositoryConfig, request: GateRequest): Caps {
   const { budget } = config;
+  if (request.liftedMicros !== undefined) {
+    // The operator's word for one run. The deployment's own cap stays: it is the account's.
+    const run = request.liftedMicros;
+    return { run, day: null, month: null, "pull-request": null, author: null, deployment: null };
+  }
   return {
     run: microUsd(budget.per_run),
     day: microUsd(budget.per_day),

@@ -421,6 +421,8 @@ export const requestSchema = z.object({
   revision: z.string().nullable().default(null),
   /** The merge group it is for; left out for every other kind. */
   group: groupSchema.optional(),
+  /** The operator's cap for this run, in place of the configured ones; left out as a rule. */
+  liftedMicros: micros.optional(),
   /** Other pull requests with the same head, told of while this request was open: the check is theirs as well. */
   alsoPulls: z.array(z.number().int()).optional(),
   generation: z.number().int(),

@@ -36,6 +36,8 @@ export interface NewRequest {
   readonly row: number;
   readonly actor: Actor | null;
   readonly approvedBy: Actor | null;
+  /** The operator's cap for this run, in place of the configured ones, micro-dollars. */
+  readonly liftedMicros?: number;
   /** The same person's word to keep the pod for so long, should its job not pass. */
   readonly keepMinutes?: number;
 }
@@ -420,6 +422,7 @@ export function newRequest(id: string, what: NewRequest, now: number): GateReque
     headSha: what.headSha,
     revision: what.revision ?? null,
     ...(what.group === undefined ? {} : { group: what.group }),
+    ...(what.liftedMicros === undefined ? {} : { liftedMicros: what.liftedMicros }),
     generation: what.generation,
     openedAt: now,
     openedBy: { row: what.row, actor: what.actor },

@@ -2,10 +2,12 @@
 import { Hono } from "hono";
 import { describe, expect, it } from "vitest";
 import type { BooksPorts } from "../../cron/ports.ts";
+import type { ExplainQuestion, OperatorWord } from "../../durable-objects/gate/operator.ts";
 import type { RetainAnswer, RetainWord } from "../../durable-objects/gate/retention.ts";
 import type { AuditNote } from "../../shared/lifecycle/step.ts";
 import { err, ok } from "../../shared/result.ts";
 import { mountCostsApi, readRange } from "../../worker/costs-api.ts";
+import { mountExplainApi } from "../../worker/explain-api.ts";
 import { mountOperatorApi } from "../../worker/operator-api.ts";
 import type { OperatorPorts } from "../../worker/operator-ports.ts";
 import { SETTINGS, T0 } from "./ports.ts";
@@ -17,6 +19,8 @@ class World implements OperatorPorts {
   paused: boolean[] = [];
   notes: [string, AuditNote][] = [];
   words: [string, RetainWord][] = [];
+  orders: [string, OperatorWord][] = [];
+  questions: [string, ExplainQuestion][] = [];
   ranges: [number, number][] = [];
   answer: RetainAnswer = { kind: "noted", detail: "It will be kept." };
   silent = new Set<string>();
@@ -41,6 +45,16 @@ class World implements OperatorPorts {
       this.words.push([id, word]);
       return this.answer;
     },
+    operator: async (word) => {
+      this.orders.push([id, word]);
+      return { done: word.requestId === "r1", detail: "Said." };
+    },
+    explain: async (question) => {
+      this.questions.push([id, question]);
+      return id === "101" && question.prNumber === 7
+        ? JSON.stringify([{ request: { id: "r1" }, decisions: [] }])
+        : "[]";
+    },
     note: async (note) => {
       if (this.silent.has(id)) throw new Error("reset");
       this.notes.push([id, note]);
@@ -52,6 +66,7 @@ class World implements OperatorPorts {
     app.notFound((context) => context.text("There is nothing at this address.", 404));
     mountCostsApi(app, () => this);
     mountOperatorApi(app, () => this);
+    mountExplainApi(app, () => this);
     const headers = token === null ? {} : { authorization: `Bearer ${token}` };
     const init =
       body === undefined ? {} : { method: "POST", body: typeof body === "string" ? body : JSON.stringify(body) };
@@ -186,5 +201,65 @@ describe("GET /api/costs", () => {
       400,
       { error: expect.stringContaining("from") as string },
     ]);
+  });
+});
+
+describe("the operator's word about one request", () => {
+  const word = { repository: "101", request: "r1", action: "cancel" };
+
+  it("goes to that repository's gate, and its answer comes back", async () => {
+    const world = new World();
+    const answer = await world.ask("/v1/operator/request", { ...word, by: "ops", reason: "stuck" });
+    expect([answer.status, await answer.json()]).toEqual([200, { done: true, detail: "Said." }]);
+    expect(world.orders).toEqual([
+      ["101", { action: "cancel", requestId: "r1", by: "ops", reason: "stuck", micros: null }],
+    ]);
+  });
+
+  it("is a conflict when the gate refuses, and an amount is told in micro-dollars", async () => {
+    const world = new World();
+    const answer = await world.ask("/v1/operator/request", { ...word, request: "r2", action: "approve", usd: 4.5 });
+    expect(answer.status).toBe(409);
+    expect(world.orders[0]?.[1].micros).toBe(4_500_000);
+  });
+
+  it.each([null, "0123456789abcdef0123456789abcdeX"])("is not there for the token %s", async (token) => {
+    const world = new World();
+    expect((await world.ask("/v1/operator/request", word, token)).status).toBe(404);
+    expect(world.orders).toEqual([]);
+  });
+
+  it.each([{ action: "delete" }, { repository: "acme/tensors" }, { usd: 0 }, { more: 1 }])(
+    "is refused with %j, before any gate is asked",
+    async (change) => {
+      const world = new World();
+      expect((await world.ask("/v1/operator/request", { ...word, ...change })).status).toBe(400);
+      expect(world.orders).toEqual([]);
+    },
+  );
+});
+
+describe("GET /api/explain", () => {
+  it("asks the gates that are known, and shows who knows something", async () => {
+    const world = new World();
+    const answer = await world.ask("/api/explain?pr=7");
+    expect(await answer.json()).toMatchObject({
+      repositories: [{ id: "101", explained: [{ request: { id: "r1" } }] }],
+    });
+    expect(world.questions).toContainEqual(["102", { prNumber: 7 }]);
+  });
+
+  it("makes no gate for a repository nobody serves", async () => {
+    const world = new World();
+    expect(await (await world.ask("/api/explain?pr=7&repository=999")).json()).toMatchObject({ repositories: [] });
+    expect(world.questions).toEqual([]);
+  });
+
+  it("is not there without the token while the status page is off, and wants one subject", async () => {
+    const world = new World();
+    expect((await world.ask("/api/explain?pr=7", undefined, null)).status).toBe(404);
+    expect((await world.ask("/api/explain")).status).toBe(400);
+    expect((await world.ask("/api/explain?pr=7&request=r1")).status).toBe(400);
+    expect((await world.ask("/api/explain?pr=x")).status).toBe(400);
   });
 });
