@@ -21,13 +21,13 @@ const rows: readonly Row[] = page
   .map((line) => {
     const [id = "", , cell = "", state = ""] = line.slice(2, -2).split(" | ");
     const pieces = cell === "none" ? [] : cell.split(" · ");
-    const read = pieces.map((piece) => ({ piece, named: /^`([^`]+)`(?:: (.+))?$/.exec(piece) }));
+    const found = pieces.map((piece) => ({ piece, named: /^`([^`]+)`(?:: (.+))?$/.exec(piece) }));
     return {
       id,
-      holders: read.flatMap(({ named }) =>
+      holders: found.flatMap(({ named }) =>
         named === null ? [] : [{ file: named[1] ?? "", title: named[2]?.trim() ?? null }],
       ),
-      unclear: read.filter(({ named }) => named === null).map(({ piece }) => piece),
+      unclear: found.filter(({ named }) => named === null).map(({ piece }) => piece),
       state,
     };
   });
