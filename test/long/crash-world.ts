@@ -1,0 +1,422 @@
+/**
+ * A world to kill the Worker in: the local GitHub and the local RunPod, the Worker in workerd on stored state, and a wire
+ * between them that can hold a call, lose its answer, and kill the Worker's process group with SIGKILL at either.
+ */
+import { createServer, request as send, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import * as z from "zod";
+import {
+  newWebhookSecret,
+  startLocalGitHub,
+  type LocalGitHub,
+  type RepositoryControl,
+} from "../../local/github/index.ts";
+import { buildImage } from "../../local/runpod/image.ts";
+import { startLocalRunPod } from "../../local/runpod/server.ts";
+import type { LocalRunPod } from "../../local/runpod/types.ts";
+import { startWorker, type WorkerProcess } from "../../local/world/worker-process.ts";
+import {
+  CI,
+  ciScript,
+  EXECUTE,
+  executeScript,
+  PREPARE,
+  prepareScript,
+  SLOW_TESTS,
+} from "../../local/world/workflows.ts";
+import { ownershipTags, podName } from "../../shared/runpod/tags.ts";
+import { CONFIG } from "../gate/life.ts";
+import type { CrashPoint, LifeFacts, NamedPoint, Scenario, Upstream, WireCall } from "./crash-points.ts";
+
+const DEPLOYMENT = "crash";
+const REPOSITORY_ID = "101";
+const PATIENCE_MS = 120_000;
+
+const viewSchema = z.object({
+  repositories: z.array(
+    z.object({
+      view: z
+        .object({
+          recent: z.array(
+            z.object({
+              headSha: z.string(),
+              state: z.string(),
+              published: z.boolean(),
+              verdict: z.string().nullable(),
+            }),
+          ),
+          ledger: z.array(
+            z.object({ pod_id: z.string(), proven_at: z.number().nullable(), estimate_micros: z.number().nullable() }),
+          ),
+          lock: z.object({ holder: z.string().nullable() }),
+        })
+        .nullable(),
+    }),
+  ),
+});
+
+type View = NonNullable<z.infer<typeof viewSchema>["repositories"][number]["view"]>;
+
+export interface LifeResult {
+  /** The kills that took place. */
+  readonly crashes: number;
+  /** What did not hold; empty when the life converged. */
+  readonly problems: readonly string[];
+  readonly tookMs: number;
+}
+
+type Facts = { -readonly [K in keyof LifeFacts]: LifeFacts[K] };
+
+/** What is done to one call. */
+type Fate = "pass" | "kill-before" | "kill-after" | "lose-answer" | "rate-limit";
+
+interface Order {
+  readonly named: NamedPoint;
+  provokeLeft: number;
+  done: boolean;
+}
+
+export class CrashWorld {
+  readonly github: LocalGitHub;
+  readonly runpod: LocalRunPod;
+  readonly #repository: RepositoryControl;
+  readonly #dir: string;
+  readonly #servers: Server[] = [];
+  #worker: WorkerProcess | null = null;
+  #orders: Order[] = [];
+  #life: Facts = freshFacts();
+  #crashes = 0;
+  #crashing: Promise<void> | null = null;
+  #lives = 0;
+
+  private constructor(github: LocalGitHub, runpod: LocalRunPod, dir: string) {
+    this.github = github;
+    this.runpod = runpod;
+    this.#dir = dir;
+    this.#repository = github.createRepository({
+      owner: "acme",
+      name: "tensors",
+      id: Number(REPOSITORY_ID),
+      files: {
+        "README.md": "# tensors\n",
+        ".github/gpu-gate.yml": CONFIG.replace("reconcile: 60", "reconcile: 1\n  market_cache: 0.05"),
+        [CI]: "name: CI\n",
+        [PREPARE]: "name: GPU gate prepare\n",
+        [EXECUTE]: "name: GPU gate execute\n",
+      },
+    });
+    this.#repository.addCollaborator("mira", "admin");
+    github.setWorkflowScript(CI, ciScript);
+    github.setWorkflowScript(PREPARE, prepareScript);
+    github.setWorkflowScript(
+      EXECUTE,
+      executeScript((sha) => this.#repository.filesAt(sha)),
+    );
+  }
+
+  static async start(bundleDir: string): Promise<CrashWorld> {
+    const dir = mkdtempSync(join(tmpdir(), "gpu-gate-crash-"));
+    const webhookSecret = newWebhookSecret();
+    const github = await startLocalGitHub({ webhookSecret });
+    const imageDir = join(dir, "image");
+    buildImage({ imageDir, runScript: join(import.meta.dirname, "..", "..", "local", "runner", "run.sh") });
+    const apiKey = `local-${newWebhookSecret()}`;
+    const quotas = { minute: 60_000, hour: 1_000_000, day: 10_000_000 };
+    const runpod = await startLocalRunPod({ apiKey, stateDir: join(dir, "pods"), imageDir, quotas });
+    const world = new CrashWorld(github, runpod, dir);
+    const githubUrl = await world.#wire("github", github.url);
+    const runpodUrl = await world.#wire("runpod", runpod.url);
+    const port = await freePort();
+    const url = `http://127.0.0.1:${port}`;
+    world.#worker = await startWorker({
+      bundleDir,
+      worldDir: dir,
+      port,
+      cronEveryMs: 700,
+      vars: {
+        DEPLOYMENT,
+        GITHUB_APP_ID: github.appId,
+        GITHUB_APP_PRIVATE_KEY: github.privateKeyPem,
+        GITHUB_WEBHOOK_SECRET: webhookSecret,
+        GITHUB_WEBHOOK_SECRET_PREVIOUS: "",
+        GITHUB_ALLOWED_REPOSITORIES: REPOSITORY_ID,
+        GITHUB_API_URL: githubUrl,
+        GITHUB_WEB_URL: githubUrl,
+        RUNPOD_API_KEY: apiKey,
+        RUNPOD_API_URL: runpodUrl,
+        RUNPOD_GRAPHQL_URL: runpod.graphqlUrl,
+        OIDC_ISSUER_URL: github.url,
+        IMAGE_REGISTRY_URL: runpod.registryUrl,
+        PUBLIC_URL: url,
+        STATUS_PAGE: "on",
+        DEPLOYMENT_LIMITS: JSON.stringify({ reap_gap: 1, redelivery: 2, per_month: 100_000 }),
+      },
+    });
+    github.webhooks.configure({ url: `${url}/github/webhooks` });
+    return world;
+  }
+
+  async close(): Promise<void> {
+    await this.#worker?.close();
+    for (const server of this.#servers) {
+      server.closeAllConnections();
+      server.close();
+    }
+    await this.runpod.close();
+    await this.github.close();
+    rmSync(this.#dir, { recursive: true, force: true });
+  }
+
+  /** One life, with a kill at each of the points, each once. They must be of one scenario. */
+  async live(points: readonly NamedPoint[]): Promise<LifeResult> {
+    const began = Date.now();
+    this.#orders = points.map((named) => ({
+      named,
+      provokeLeft: named.point.provoke === undefined ? 0 : 1,
+      done: false,
+    }));
+    this.#life = freshFacts();
+    this.#crashes = 0;
+    this.#lives += 1;
+    const scenario: Scenario = points[0]?.point.scenario ?? "plain";
+    const problems = scenario === "stray" ? await this.#stray() : await this.#pull(scenario);
+    for (const order of this.#orders) {
+      if (!order.done) problems.push(`${nameOf(order.named)}: no call to kill at was ever made`);
+    }
+    this.#orders = [];
+    return { crashes: this.#crashes, problems, tookMs: Date.now() - began };
+  }
+
+  async #pull(scenario: "plain" | "closing"): Promise<string[]> {
+    const name = `life${this.#lives}`;
+    const podsBefore = new Set(this.runpod.pods().map((pod) => pod.id));
+    const pull = this.#repository.openPullRequest({
+      author: "mira",
+      title: name,
+      files: { [`src/${name}.rs`]: "pub fn f() {}\n", ...(scenario === "closing" ? { [SLOW_TESTS]: "yes\n" } : {}) },
+    });
+    const head = pull.headSha;
+    const row = (view: View) => view.recent.find((one) => one.headSha === head);
+    if (scenario === "closing") {
+      await this.#until(`${name} to run its tests`, (view) => row(view)?.state === "executing");
+      this.#repository.close(pull.number);
+    }
+    const podsOf = () => this.runpod.pods().filter((pod) => !podsBefore.has(pod.id));
+    const settled = (view: View): boolean =>
+      row(view)?.state === "concluded" &&
+      row(view)?.published === true &&
+      podsOf().every((pod) => view.ledger.some((line) => line.pod_id === pod.id && line.proven_at !== null));
+    const view = await this.#until(`${name} to end`, settled).catch((error: unknown) => String(error));
+    if (typeof view === "string") return [view];
+    if (scenario === "plain") this.#repository.close(pull.number);
+    const problems: string[] = [];
+    const wanted = scenario === "plain" ? "passed" : "closed";
+    const mayEnd = this.#orders.some(({ named: { point, side } }) => point.mayEnd?.includes(side) === true);
+    if (mayEnd && row(view)?.verdict === "infrastructure" && podsOf().length === 0 && view.lock.holder === null)
+      return [];
+    if (row(view)?.verdict !== wanted)
+      problems.push(`${name}: ${wanted} expected, ${row(view)?.verdict ?? "none"} seen`);
+    const checks = this.#repository.checkRuns(head).filter((one) => one.name === "CI GPU gate");
+    const conclusion = scenario === "plain" ? "success" : "cancelled";
+    if (checks.length === 0 || !checks.every((one) => one.status === "completed" && one.conclusion === conclusion)) {
+      problems.push(`${name}: checks ${checks.map((one) => `${one.status}/${one.conclusion ?? ""}`).join(", ")}`);
+    }
+    if (view.lock.holder !== null) problems.push(`${name}: the lock is still held`);
+    return [...problems, ...judgePods(name, podsOf(), view)];
+  }
+
+  /** A pod of this deployment whose attempt no gate knows; it must go, and get its own ledger line. */
+  async #stray(): Promise<string[]> {
+    const attemptId = `r9${this.#lives}-1`;
+    const owner = {
+      deployment: DEPLOYMENT,
+      repositoryId: REPOSITORY_ID,
+      requestId: "r9",
+      attemptId,
+      runId: "999",
+      keep: "false",
+    };
+    // A gate that never heard of its repository has nothing to take a stray into.
+    const id = this.runpod.rentForeignPod({ name: podName(owner), env: ownershipTags(owner) });
+    const gone = (view: View): boolean => view.ledger.some((line) => line.pod_id === id && line.proven_at !== null);
+    const view = await this.#until(`stray ${id} to go`, gone).catch((error: unknown) => String(error));
+    if (typeof view === "string") return [view];
+    return judgePods(
+      id,
+      this.runpod.pods().filter((pod) => pod.id === id),
+      view,
+    );
+  }
+
+  async #until(what: string, ready: (view: View) => boolean): Promise<View> {
+    const limit = Date.now() + PATIENCE_MS;
+    for (;;) {
+      const view = await this.#view();
+      if (view !== null && ready(view)) return view;
+      if (Date.now() > limit) throw new Error(`waited ${PATIENCE_MS / 1000} s for ${what}`);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
+  async #view(): Promise<View | null> {
+    try {
+      const answer = await fetch(`${this.#worker?.url ?? ""}/api/status`, { signal: AbortSignal.timeout(5_000) });
+      return answer.ok ? (viewSchema.parse(await answer.json()).repositories[0]?.view ?? null) : null;
+    } catch {
+      // Dead, or not up again yet.
+      return null;
+    }
+  }
+
+  /** What the orders want of this call; the first that has a wish for it. */
+  #fate(call: WireCall): Fate {
+    for (const order of this.#orders) {
+      if (order.done) continue;
+      const { point, side } = order.named;
+      const { provoke } = point;
+      const moment = point[side];
+      if (provoke !== undefined && order.provokeLeft > 0) {
+        if (!provoke.match(call, this.#life)) continue;
+        order.provokeLeft -= 1;
+        this.#life.provoked = true;
+        // The pause that follows may itself be what is to be killed in: from its answer on.
+        if (provoke.how === "rate-limit" && moment.when === "after") {
+          order.done = true;
+          this.#crashSoon();
+        }
+        return provoke.how;
+      }
+      if (!moment.match(call, this.#life)) continue;
+      order.done = true;
+      return moment.when === "before" ? "kill-before" : "kill-after";
+    }
+    return "pass";
+  }
+
+  #crashSoon(): void {
+    setTimeout(() => void this.#crash(), 20);
+  }
+
+  /** Kills the process group; calls that meet it meanwhile die with it. */
+  async #crash(): Promise<void> {
+    this.#crashes += 1;
+    this.#crashing ??= (this.#worker?.crash() ?? Promise.resolve()).finally(() => (this.#crashing = null));
+    await this.#crashing;
+  }
+
+  async #serve(upstream: Upstream, target: string, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of incoming) chunks.push(chunk as Buffer);
+    const body = Buffer.concat(chunks);
+    const call = { upstream, method: incoming.method ?? "GET", path: incoming.url ?? "/", body: body.toString() };
+    const fate = this.#fate(call);
+    if (fate === "kill-before") {
+      await this.#crash();
+      outgoing.destroy();
+      return;
+    }
+    if (fate === "rate-limit") {
+      outgoing.writeHead(429, { "content-type": "application/json", "retry-after": "1" }).end("{}");
+      return;
+    }
+    const answer = await forward(target, incoming, body);
+    this.#learn(call, answer.status);
+    if (fate === "kill-after") await this.#crash();
+    if (fate !== "pass") {
+      outgoing.destroy();
+      return;
+    }
+    outgoing.writeHead(answer.status, answer.headers).end(answer.body);
+  }
+
+  #learn(call: WireCall, status: number): void {
+    if (status < 200 || status > 299) return;
+    if (call.path.endsWith("gpu-gate-prepare.yml/dispatches")) this.#life.prepared = true;
+    if (call.path.endsWith("gpu-gate-execute.yml/dispatches")) this.#life.executed = true;
+    if (call.upstream !== "runpod") return;
+    if (call.method === "POST" && call.path === "/v2/pods") this.#life.created = true;
+    if (call.method === "DELETE") this.#life.deleted = true;
+  }
+
+  async #wire(upstream: Upstream, target: string): Promise<string> {
+    const server = createServer((incoming, outgoing) => {
+      this.#serve(upstream, target, incoming, outgoing).catch(() => outgoing.destroy());
+    });
+    this.#servers.push(server);
+    return new Promise((resolve) => {
+      server.listen(0, "127.0.0.1", () => {
+        const address = server.address();
+        resolve(`http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`);
+      });
+    });
+  }
+}
+
+export function nameOf({ name, side }: NamedPoint): string {
+  return `${side} ${name}`;
+}
+
+export type { CrashPoint };
+
+function freshFacts(): Facts {
+  return { prepared: false, executed: false, created: false, deleted: false, provoked: false };
+}
+
+/** By RunPod's own books: all gone, one ledger line each, never two alive at once, and no more than one replaced. */
+function judgePods(name: string, pods: ReturnType<LocalRunPod["pods"]>, view: View): string[] {
+  const problems: string[] = [];
+  for (const pod of pods) {
+    if (pod.releasedAtMs === null) problems.push(`${name}: pod ${pod.id} is still paid for`);
+    const lines = view.ledger.filter((line) => line.pod_id === pod.id);
+    if (lines.length !== 1) problems.push(`${name}: pod ${pod.id} has ${lines.length} ledger lines`);
+  }
+  if (pods.length > 2) problems.push(`${name}: ${pods.length} pods were bought`);
+  const byStart = pods.toSorted((a, b) => a.createdAtMs - b.createdAtMs);
+  for (const [index, pod] of byStart.entries()) {
+    const before = byStart[index - 1];
+    if (before !== undefined && (before.releasedAtMs === null || before.releasedAtMs > pod.createdAtMs)) {
+      problems.push(`${name}: pods ${before.id} and ${pod.id} were paid for at the same time`);
+    }
+  }
+  return problems;
+}
+
+interface Forwarded {
+  readonly status: number;
+  readonly headers: Record<string, string | string[]>;
+  readonly body: Buffer;
+}
+
+function forward(target: string, incoming: IncomingMessage, body: Buffer): Promise<Forwarded> {
+  const url = new URL(incoming.url ?? "/", target);
+  const headers = { ...incoming.headers, host: url.host };
+  return new Promise((resolve, reject) => {
+    const call = send(url.href, { method: incoming.method ?? "GET", headers }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on("data", (chunk: Buffer) => chunks.push(chunk));
+      response.on("error", reject);
+      response.on("end", () => {
+        const kept = Object.entries(response.headers).filter(
+          (entry): entry is [string, string | string[]] =>
+            entry[1] !== undefined && !["connection", "transfer-encoding", "content-length"].includes(entry[0]),
+        );
+        resolve({ status: response.statusCode ?? 502, headers: Object.fromEntries(kept), body: Buffer.concat(chunks) });
+      });
+    });
+    call.on("error", reject);
+    call.end(body);
+  });
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      const port = typeof address === "object" && address !== null ? address.port : 0;
+      server.close(() => resolve(port));
+    });
+  });
+}
