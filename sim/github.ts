@@ -136,7 +136,11 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
     const sha = repository.blobs[name] ?? createHash("sha1").update(text).digest("hex");
     return json(200, { type: "file", sha, encoding: "base64", content: Buffer.from(text).toString("base64") });
   },
-  getCommit: (_server, _repository, _request, [sha = ""]) => json(200, { sha, tree: { sha }, parents: [] }),
+  getCommit: (_server, repository, _request, [sha = ""]) => {
+    const merged = [...repository.heads].find(([, head]) => head.mergeSha === sha);
+    const parents = merged === undefined ? [] : [{ sha: repository.mainSha }, { sha: merged[0] }];
+    return json(200, { sha, tree: { sha }, parents });
+  },
   getTree: (_server, repository, _request, [sha = ""]) =>
     json(200, {
       sha,

@@ -6,7 +6,8 @@
  *  3. the head repository, by numeric id (forks run their own code next to our money; names can be taken over);
  *  4. the author, then the acting user, by `role_name` (`permission` never says "maintain"), with matching account ids
  *     (logins are renamed and reused);
- *  5. the tested revision, an immutable commit;
+ *  5. the tested revision, an immutable commit, and a merge only if it is of this very head (GitHub makes test merges late,
+ *     and leaves the old one in place when the new head conflicts);
  *  6. the complete list of changed files, and its class (an incomplete list is code);
  *  7. the pull request once more: same head, base ref, repositories and state (the list was of this head).
  *
@@ -30,7 +31,7 @@ import { classify, type Classification } from "../policy/classify.ts";
 
 export type AuthorizePort = Pick<
   GitHubClient,
-  "getRepository" | "getBranchHead" | "getFile" | "getPull" | "getRole" | "getRef" | "listPullFiles"
+  "getRepository" | "getBranchHead" | "getFile" | "getPull" | "getRole" | "getRef" | "getCommit" | "listPullFiles"
 >;
 
 export interface AuthorizeInput {
@@ -231,14 +232,20 @@ async function testedRevision(
   if (tested === "head" || terms.testedRevision === "head") return { sha: pull.headSha };
   const ref = await port.getRef(`pull/${pull.number}/merge`);
   if (!ref.ok) return unknown(ref.error);
-  if (ref.value === null) {
-    return refused(
-      "tested-revision-missing",
-      `GitHub has no merge commit for this pull request. Resolve conflicts with ${pull.baseRef} and push.`,
-      terms,
-    );
+  if (ref.value !== null) {
+    const commit = await port.getCommit(ref.value);
+    if (!commit.ok && commit.error.reason !== "not-found") return unknown(commit.error);
+    // A merge of an earlier head would be tested in the name of this one. The head is the last of its parents.
+    if (commit.ok && commit.value.parents.at(-1) === pull.headSha) return { sha: ref.value };
   }
-  return { sha: ref.value };
+  if (pull.mergeable !== false) {
+    return { kind: "unknown", why: "GitHub has not made the test merge of this head yet", retryAt: null };
+  }
+  return refused(
+    "tested-revision-missing",
+    `GitHub has no merge commit for this head. Resolve conflicts with ${pull.baseRef} and push.`,
+    terms,
+  );
 }
 
 /** The class of a pull request's complete list of files; a list with anything wrong about it is code. */

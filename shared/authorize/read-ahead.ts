@@ -54,6 +54,13 @@ export function readAhead(port: AuthorizePort, guess: Guess): AuthorizePort {
     if (head.ok) for (const path of [CONFIG_PATH, ...guess.workflows]) beginFile(path, head.value);
   }
 
+  async function aheadOfMerge(name: string): Promise<void> {
+    const ref = await begin(`ref ${name}`, () => port.getRef(name));
+    if (!ref.ok || ref.value === null) return;
+    const sha = ref.value;
+    void begin(`commit ${sha}`, () => port.getCommit(sha));
+  }
+
   async function aheadOfPull(): Promise<void> {
     const { prNumber } = guess;
     const pull = await begin(`pull ${prNumber}`, () => port.getPull(prNumber));
@@ -61,8 +68,7 @@ export function readAhead(port: AuthorizePort, guess: Guess): AuthorizePort {
     if (pull.value.headRepositoryId === guess.repositoryId) {
       for (const login of new Set(guess.logins)) void begin(`role ${login}`, () => port.getRole(login));
       if (guess.merge) {
-        const ref = `pull/${prNumber}/merge`;
-        void begin(`ref ${ref}`, () => port.getRef(ref));
+        aheadOfMerge(`pull/${prNumber}/merge`).catch(() => undefined);
       }
     }
     const listed = await begin(`files ${prNumber}`, () => port.listPullFiles(prNumber));
@@ -80,6 +86,7 @@ export function readAhead(port: AuthorizePort, guess: Guess): AuthorizePort {
     getPull: (number) => take(`pull ${number}`, () => port.getPull(number)),
     getRole: (login) => take(`role ${login}`, () => port.getRole(login)),
     getRef: (ref) => take(`ref ${ref}`, () => port.getRef(ref)),
+    getCommit: (sha) => take(`commit ${sha}`, () => port.getCommit(sha)),
     listPullFiles: (number) => take(`files ${number}`, () => port.listPullFiles(number)),
   };
 }

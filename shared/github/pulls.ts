@@ -7,7 +7,7 @@ import { path, slashed, withQuery, type Slashed } from "./call.ts";
 import { GHOST, githubId, optionalText, sha } from "./schema.ts";
 import { arrayPage, type Listing, type Reply, type Wire } from "./wire.ts";
 
-/** A pull request as a list shows it. Mergeability is left out on purpose: it is computed late and is null at first. */
+/** A pull request as a list shows it. */
 export interface PullSummary {
   readonly number: number;
   readonly state: "open" | "closed";
@@ -31,6 +31,8 @@ export interface PullSummary {
 export interface Pull extends PullSummary {
   /** The number of changed files. The list of files is only to be believed if it has this many. */
   readonly changedFiles: number;
+  /** Computed late: null until GitHub has tried the test merge of this head. False: in conflict. */
+  readonly mergeable?: boolean | null;
 }
 
 export interface ChangedFile {
@@ -127,8 +129,12 @@ function summaryOf(pull: z.infer<typeof pullFields>): PullSummary {
 
 const summaryAnswer = pullFields.transform(summaryOf);
 const pullAnswer = pullFields
-  .extend({ changed_files: z.int().nonnegative() })
-  .transform((pull): Pull => ({ ...summaryOf(pull), changedFiles: pull.changed_files }));
+  .extend({ changed_files: z.int().nonnegative(), mergeable: z.boolean().nullable().optional().catch(null) })
+  .transform((pull): Pull => ({
+    ...summaryOf(pull),
+    changedFiles: pull.changed_files,
+    mergeable: pull.mergeable ?? null,
+  }));
 
 /** A submodule's or a link's patch is a few lines; nothing more of a patch is ever looked at. */
 const PATCH_KEPT = 600;

@@ -90,6 +90,7 @@ function gitHub(plan: Plan) {
         userId: login === "mira" ? "11" : "12",
       } as never),
     getRef: (ref) => answer(`ref ${ref}`, "merge1"),
+    getCommit: (sha) => answer(`commit ${sha}`, { sha, treeSha: "t1", parents: ["b1", "h1"] }),
     listPullFiles: () =>
       answer("files", {
         files: [{ filename: "src/a.rs", previousFilename: null, status: "added", changes: 1, patch: null }],
@@ -115,7 +116,7 @@ describe("reading ahead", () => {
     expect(ahead.asked.toSorted()).toEqual(plain.asked.toSorted());
   });
 
-  test("takes three rounds instead of one for each read", async () => {
+  test("takes a few rounds instead of one for each read", async () => {
     const { port, asked } = gitHub(GOOD);
     const waves: number[] = [];
     let before = 0;
@@ -126,8 +127,10 @@ describe("reading ahead", () => {
       await new Promise((resolve) => setImmediate(resolve));
     }
     await done;
-    // The repository, the branch and the pull request; what these led to; the second look at the pull request.
-    expect(waves).toEqual([3, 7, 1]);
+    // The repository, the branch and the pull request; what these led to; then the merge commit and the second look at the
+    // pull request, side by side unless hashing the configuration took longer than GitHub.
+    expect(waves.slice(0, 2)).toEqual([3, 7]);
+    expect(waves.length).toBeLessThanOrEqual(4);
   });
 
   test("the second look at the pull request begins when its files have been read", async () => {
@@ -146,6 +149,7 @@ describe("reading ahead", () => {
     "role mira",
     "role theo",
     "ref pull/7/merge",
+    "commit merge1",
     "files",
   ];
   const pull = fc.record(

@@ -181,7 +181,11 @@ describe("a recovery", () => {
   });
 
   it("works where GitHub has no merge commit to test", async () => {
-    const { client } = stubClient({ ...routes, [`GET ${REPO}/git/ref/pull/7/merge`]: gone });
+    const { client } = stubClient({
+      ...routes,
+      [`GET ${REPO}/pulls/7`]: () => json({ ...pull, mergeable: false }),
+      [`GET ${REPO}/git/ref/pull/7/merge`]: gone,
+    });
     expect((await authorize(client, { ...input, tested: "head" })).outcome.kind).toBe("admitted");
     expect((await authorize(client, input)).outcome).toMatchObject({
       kind: "refused",

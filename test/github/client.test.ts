@@ -55,6 +55,8 @@ describe("pull requests", () => {
         author: { id: "5", login: "mona" },
         authorType: "User",
         changedFiles: 3,
+        // The fixture has none: GitHub has not looked yet.
+        mergeable: null,
       },
     });
   });
