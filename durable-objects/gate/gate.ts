@@ -31,6 +31,7 @@ import { dispatchedRequest, openDispatched, useToken } from "./dispatched.ts";
 import type { Dispatched, DispatchedAnswer, TokenUse } from "./dispatched.ts";
 import { closedPod, openCost, readCost } from "./costs.ts";
 import { bookRunning } from "./money.ts";
+import { Forecast } from "./forecast.ts";
 import { rememberTested } from "./greens.ts";
 import { failuresOf, forgetHosts, rememberHost } from "./hosts.ts";
 import { lookAtHead } from "./aggregate.ts";
@@ -79,6 +80,7 @@ export class Gate {
   readonly store: Store;
   readonly #ports: GatePorts;
   readonly #secrets = new Secrets();
+  readonly #forecast: Forecast;
   readonly #readOnly: boolean;
   readonly #aggregates: Aggregates;
   #aggregating = 0;
@@ -89,6 +91,7 @@ export class Gate {
   constructor(ports: GatePorts) {
     this.#ports = ports;
     this.store = new Store(ports.sql);
+    this.#forecast = new Forecast(ports.sql);
     this.#aggregates = new Aggregates(ports.sql, this.store);
     this.#readOnly = migrate(ports.sql).readOnly;
     if (!this.#readOnly) this.#recover();
@@ -646,11 +649,12 @@ export class Gate {
 
   queueInfo(requestId: string) {
     const lock = this.store.lock();
+    const place = this.store.placeInQueue(requestId);
     return {
-      place: this.store.placeInQueue(requestId),
+      place,
       waiting: this.store.queueLength(),
       holder: lock.holder,
-      etaMs: null,
+      ...this.#forecast.expect(place, lock, this.#etaRuns(), this.#ports.clock.now()),
     };
   }
 
@@ -761,6 +765,11 @@ export class Gate {
       github: this.#client(this.store.request(requestId)),
       queueInfo: (id: string) => this.queueInfo(id),
     };
+  }
+
+  #etaRuns(): number {
+    const hash = this.store.meta("last_config");
+    return (hash === null ? null : this.store.config(hash))?.check.eta_runs ?? 20;
   }
 
   #reconcileEvery(): Millis {

@@ -16,6 +16,8 @@ export interface QueueInfo {
   readonly waiting: number;
   readonly holder: string | null;
   readonly etaMs: Millis | null;
+  /** What the last runs cost on average, micro-dollars. */
+  readonly expectedMicros?: number | null;
 }
 
 export interface CheckView {
@@ -252,9 +254,13 @@ function queueTitle(queue: QueueInfo): string {
 }
 
 function queueText(request: GateRequest, queue: QueueInfo): string {
-  const eta =
-    queue.etaMs === null ? "" : ` About ${Math.max(1, Math.round(queue.etaMs / 60_000))} min from recent runs.`;
-  return `Prepared and ready. One GPU run at a time in this repository; nobody is passed over.${eta} ${reason(request)}`;
+  const minutes = queue.etaMs === null ? null : Math.max(1, Math.round(queue.etaMs / 60_000));
+  const eta = minutes === null ? "" : ` By the last runs it starts in about ${minutes} min.`;
+  const cost =
+    queue.expectedMicros === null || queue.expectedMicros === undefined
+      ? ""
+      : ` A run cost ${dollars(queue.expectedMicros)} on average.`;
+  return `Prepared and ready. One GPU run at a time in this repository; nobody is passed over.${eta}${cost} ${reason(request)}`;
 }
 
 function provisioningText(request: GateRequest): string {
