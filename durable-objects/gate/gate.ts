@@ -67,6 +67,8 @@ const PARALLEL = 5;
 const AGGREGATES_PARALLEL = 2;
 /** A loop run ends after this long and is taken up by the next alarm: an alarm may run for 15 minutes. */
 const LOOP_MS = 10 * 60_000;
+/** How long a task waits whose request does not read. */
+const PARKED_MS = 5 * 60_000;
 /** Deliveries are remembered longer than GitHub can redeliver them (3 days). */
 const DELIVERY_MEMORY_MS = 8 * 86_400_000;
 
@@ -133,6 +135,7 @@ export class Gate {
     if (this.#readOnly) return null;
     const now = this.#ports.clock.now();
     const id = this.#ports.sql.transaction(() => {
+      if (this.store.isHeadParked(what.headSha, what.kind)) return null;
       const known = this.store.requestsOfHead(what.headSha, what.kind);
       if (!needsAnswer(known, what.prNumber ?? 0)) return null;
       return this.#open({ ...what, generation: (known.at(-1)?.generation ?? 0) + 1 }, now);
@@ -406,10 +409,18 @@ export class Gate {
     this.#arm();
   }
 
+  /** A task of a request that does not read waits for a deployment that can read it; one of no request at all goes. */
+  #park(task: StoredTask, now: Millis): void {
+    if (!this.store.isParked(task.subject)) return this.store.removeTask(task.id);
+    const payload: unknown = JSON.parse(task.payload);
+    this.store.putTask(task.lane, task.subject, task.kind, payload, now + PARKED_MS, now, task.tries);
+    this.#ports.log({ event: "request.parked", request: task.subject });
+  }
+
   async #performMain(task: StoredTask, startedAt: Millis): Promise<void> {
     const request = this.store.request(task.subject);
     if (request === null) {
-      this.store.removeTask(task.id);
+      this.#park(task, startedAt);
       return;
     }
     const parsed = this.store.parseTask(task);
@@ -467,6 +478,8 @@ export class Gate {
   #act(action: RouteAction, now: Millis): string {
     switch (action.kind) {
       case "open":
+        // A record that does not read holds this head's generation: opening another would only collide with it.
+        if (this.store.isHeadParked(action.request.headSha, action.request.kind)) return "note: a parked request";
         return `open ${this.#open(action.request, now)}`;
       case "hint":
         this.#apply(
@@ -507,7 +520,8 @@ export class Gate {
 
   #stop(requestId: string, word: Verdict): boolean {
     const task = this.store.taskOf("main", requestId);
-    const inFlight = task !== null && task.startedAt !== null;
+    // A task that began before a crash may have reached the provider: its answer (or look-up) comes first.
+    const inFlight = task !== null && (task.startedAt !== null || task.tries > 0);
     const step = this.#apply(requestId, { kind: "stop", verdict: word, inFlight });
     return step !== null && step.ignored === null;
   }

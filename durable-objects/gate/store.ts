@@ -147,6 +147,19 @@ export class Store {
     );
   }
 
+  /** A stored request whose record does not read. */
+  isParked(id: string): boolean {
+    const row = this.#sql.exec<{ record: string }>(`SELECT record FROM requests WHERE id = ?`, id)[0];
+    return row !== undefined && readRecord(row.record) === null;
+  }
+
+  /** Whether a record that does not read stands for this head: its generation is taken, whatever it says. */
+  isHeadParked(headSha: string, kind: string): boolean {
+    return this.#sql
+      .exec<{ record: string }>(`SELECT record FROM requests WHERE head_sha = ? AND kind = ?`, headSha, kind)
+      .some((row) => readRecord(row.record) === null);
+  }
+
   openRequests(): readonly GateRequest[] {
     return this.#requests(`SELECT record FROM requests WHERE state <> 'concluded' ORDER BY opened_at`);
   }
@@ -516,10 +529,16 @@ export class Store {
     this.#sql.exec(`INSERT OR REPLACE INTO runs (run_id, request_id) VALUES (?, ?)`, runId, requestId);
   }
 
+  /**
+   * Records that read. One that does not (a newer deployment's, or damage) is parked: it hides no other and is counted; its
+   * tasks wait, and cron takes care of a pod it may own.
+   */
   #requests(query: string, ...bindings: SqlValue[]): GateRequest[] {
-    return this.#sql
-      .exec<{ record: string }>(query, ...bindings)
-      .map((row) => requestSchema.parse(JSON.parse(row.record)));
+    return this.#sql.exec<{ record: string }>(query, ...bindings).flatMap((row) => {
+      const parsed = readRecord(row.record);
+      if (parsed === null) this.count("requests.unreadable");
+      return parsed === null ? [] : [parsed];
+    });
   }
 
   #tasks(query: string, ...bindings: SqlValue[]): StoredTask[] {
@@ -533,6 +552,15 @@ export class Store {
       startedAt: row.started_at,
       tries: row.tries,
     }));
+  }
+}
+
+function readRecord(record: string): GateRequest | null {
+  try {
+    const parsed = requestSchema.safeParse(JSON.parse(record));
+    return parsed.success ? parsed.data : null;
+  } catch {
+    return null;
   }
 }
 
