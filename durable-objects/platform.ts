@@ -7,6 +7,7 @@ import { createGitHubClient } from "../shared/github/client.ts";
 import { createEtagCache } from "../shared/github/etag.ts";
 import { systemClock, type FetchLike, type Millis } from "../shared/ports.ts";
 import { createRunPodClient, type RunPodClient } from "../shared/runpod/client.ts";
+import { err } from "../shared/result.ts";
 import { resolveImage } from "../shared/runpod/image.ts";
 import { describeFailure } from "../shared/github/failure.ts";
 import { parseJson } from "../shared/runpod/provider-text.ts";
@@ -69,13 +70,21 @@ export function githubApp(settings: Settings): GitHubApp | null {
   return made.value;
 }
 
+/** Without a usable key every call is a failure, never an exception: a gate must still be able to delete its pods. */
 export function githubClientFor(settings: Settings): GatePorts["github"] {
-  return (repository, installationId, runners) => {
-    const made = githubApp(settings);
-    if (made === null) throw new Error("the App's private key cannot be used; see /healthz");
-    return createGitHubClient({ app: made, repository: { ...repository, installationId }, runners, etags });
-  };
+  return (repository, installationId, runners) =>
+    createGitHubClient({
+      app: githubApp(settings) ?? NO_APP,
+      repository: { ...repository, installationId },
+      runners,
+      etags,
+    });
 }
+
+const NO_KEY = "the App's private key cannot be used; see /healthz";
+const NO_APP: Pick<GitHubApp, "asRepository"> = {
+  asRepository: () => Promise.resolve(err({ reason: "unauthorized", message: NO_KEY })),
+};
 
 /** Read with the repository's own token: public, but a Worker's address shares its anonymous quota with strangers. */
 export function runnerReleasesFor(settings: Settings): NonNullable<GatePorts["runnerReleases"]> {
