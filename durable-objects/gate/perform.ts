@@ -293,7 +293,9 @@ async function reserve(attemptId: string, micros: number, context: PerformContex
 
 async function settle(attemptId: string, micros: number | null, context: PerformContext): Promise<Outcomes["settle"]> {
   const settled = await settleMoney(attemptId, micros, moneyPorts(context.ports));
-  return settled.kind === "settled" ? releaseKeeping(attemptId, context.ports, context.store) : settled;
+  // Also when the account did not hear of the first: what is settled here, the comparison of the books settles there.
+  const released = await releaseKeeping(attemptId, context.ports, context.store);
+  return settled.kind === "settled" ? released : settled;
 }
 
 async function mint(task: Extract<Task, { kind: "mint" }>, context: PerformContext): Promise<Outcomes["mint"]> {

@@ -105,9 +105,7 @@ async function changeEnd(podId: string, word: RetainWord, ports: GatePorts, stor
   const record = strayRecord(row);
   const { retained } = record;
   const now = ports.clock.now();
-  const task = store.taskOf("stray", podId);
-  const asleep = task !== null && task.startedAt === null && task.kind === "read-record" && task.dueAt > now;
-  if (retained === undefined || !asleep) return refuse(`Pod ${podId} is being deleted.`);
+  if (retained === undefined || !isAsleep(podId, now, store)) return refuse(`Pod ${podId} is being deleted.`);
   if (word.minutes === 0) {
     setEnd(podId, record, now, [], word, ports, store);
     return { kind: "ended", podId };
@@ -128,10 +126,20 @@ async function changeEnd(podId: string, word: RetainWord, ports: GatePorts, stor
     if (reserved.kind !== "reserved") return refuse(whyNot(reserved));
     added.push(id);
   }
+  // Its end may have come while the account answered: a removal that has begun is never put off, and the minutes go back.
   const still = store.stray(podId);
-  if (still === null || still.done_at !== null) return refuse(`Pod ${podId} is being deleted.`);
+  if (still === null || !isAsleep(podId, ports.clock.now(), store)) {
+    for (const id of added) await settleMoney(id, null, moneyPorts(ports));
+    return refuse(`Pod ${podId} is being deleted.`);
+  }
   setEnd(podId, strayRecord(still), until, added, word, ports, store);
   return { kind: "kept", podId, until };
+}
+
+/** Whether the pod's removal has not begun and is not due. */
+function isAsleep(podId: string, now: Millis, store: Store): boolean {
+  const task = store.taskOf("stray", podId);
+  return task !== null && task.startedAt === null && task.kind === "read-record" && task.dueAt > now;
 }
 
 function setEnd(

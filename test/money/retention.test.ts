@@ -242,6 +242,18 @@ describe("a maintainer's word", () => {
     expect(await retainPod(word({ podId: "p1" }, 60), world.ports, world.store)).toMatchObject({ kind: "refused" });
   });
 
+  it("that its end overtakes puts off nothing, and sets no money aside", async () => {
+    const world = new World();
+    world.kept(T0 + HOUR);
+    world.now = T0 + 30 * MINUTE;
+    const answer = retainPod(word({ podId: "p1" }, 60), world.ports, world.store);
+    world.now = T0 + HOUR;
+    expect(await answer).toMatchObject({ kind: "refused" });
+    expect(world.store.taskOf("stray", "p1")?.dueAt).toBe(T0 + HOUR);
+    expect(world.account.openReservations()).toEqual([]);
+    expect(world.store.moneyOf("r1-1-keep-2")?.state).toBe("released");
+  });
+
   it("never beyond the longest life, and not without the money", async () => {
     const world = new World();
     world.kept(T0 + HOUR);
