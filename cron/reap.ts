@@ -256,7 +256,10 @@ async function lookAtRun(
   ports: CronPorts,
 ): Promise<ReapInput | "no-budget"> {
   const { runId, repositoryId } = own;
-  if (ports.github === undefined || runId === null || decideReap(facts).kind === "reap") return facts;
+  if (ports.github === undefined || runId === null) return facts;
+  // Due, at most spared by a record that is read in any case: the run can say nothing more.
+  const unread = decideReap(facts).kind;
+  if (unread === "reap" || unread === "read-retention") return facts;
   if (!budget.take("lookup", own.pod.id)) return "no-budget";
   const run = await ports.github.readRun(repositoryId, runId);
   const workflowPath = run.kind === "read" ? run.workflowPath : "";
