@@ -104,9 +104,16 @@ export function checkName(request: GateRequest): string {
   return request.terms?.shadow === true ? `${name} (shadow)` : name;
 }
 
-/** The verdict to show while a deletion stays unproven for too long; null otherwise. */
+/** The verdict to show while a deletion, or that there is no pod at all, stays unproven for too long; null otherwise. */
 export function unprovenVerdict(request: GateRequest): Verdict | null {
   const state = request.state;
+  if (state.kind === "provisioning" && state.step === "look-up" && state.lookupLoud === true) {
+    return verdict(
+      "infrastructure",
+      "deletion-unproven",
+      "RunPod has not said whether it rented a pod. Nothing more is bought until it does; the look-up goes on.",
+    );
+  }
   const teardown = state.kind === "cleaning" || state.kind === "provisioning" ? state.teardown : null;
   if (teardown === null || !teardown.loud || teardown.provenAt !== null) return null;
   return verdict(

@@ -336,6 +336,8 @@ export const stateSchema = z.discriminatedUnion("kind", [
     rejection: verdictSchema.nullable(),
     /** Start times of the two complete lists a look-up needs. */
     lookupLists: z.array(millis),
+    /** The look-up has lasted so long that the check says so; the request then buys nothing more. */
+    lookupLoud: z.boolean().optional(),
     /** Before this instant RunPod asked not to be asked again; its answer was unclear, so the look-up came first. */
     retryAt: millis.nullable().default(null),
   }),

@@ -181,6 +181,12 @@ function havePod(
   return go(counted, next, observeStart(counted, owned), around.now, extras);
 }
 
+const NEVER_SAID = verdict(
+  "infrastructure",
+  "provider-outage",
+  "RunPod did not say in time whether it had rented the pod whose order it had not answered clearly.",
+);
+
 export function lookedUp(
   request: GateRequest,
   state: Provisioning,
@@ -191,9 +197,16 @@ export function lookedUp(
   if (done.task !== "look-up-pod") return ignore(request, "not this step's task");
   const limits = limitsOf(request);
   const outcome = done.outcome;
+  // RunPod has had its time and still does not say: the check must not hang on it, and nothing more may be bought unseen.
+  const late = around.now - state.stepSince >= limits.createLookup + limits.deletionLoudAfter;
   const again = (lists: Millis[]) => {
-    const dueAt = around.now + limits.testPoll;
-    return go(request, { ...state, lookupLists: lists }, lookUpTask(attempt, dueAt), dueAt);
+    const dueAt = around.now + (late ? limits.watchPoll : limits.testPoll);
+    const next: Provisioning = { ...state, lookupLists: lists };
+    if (!late || state.lookupLoud === true) return go(request, next, lookUpTask(attempt, dueAt), dueAt);
+    const told: GateRequest = { ...request, stop: request.stop ?? NEVER_SAID };
+    return go(told, { ...next, lookupLoud: true }, lookUpTask(attempt, dueAt), dueAt, {
+      audit: [audit("pod.look-up", "deletion-unproven", { attempt: attempt.id })],
+    });
   };
   if (outcome.kind === "unknown") return again(state.lookupLists);
   const named = attempt.proof?.podId;
