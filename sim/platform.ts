@@ -59,7 +59,7 @@ export function installPlatform(): () => void {
       const digest = createHash(hashNames[name.toUpperCase()] ?? "sha256")
         .update(bytes)
         .digest();
-      return digest.buffer.slice(digest.byteOffset, digest.byteOffset + digest.byteLength) as ArrayBuffer;
+      return digest.buffer.slice(digest.byteOffset, digest.byteOffset + digest.byteLength);
     },
     importKey: async (): Promise<object> => ({}),
     sign: async (): Promise<ArrayBuffer> => new ArrayBuffer(256),

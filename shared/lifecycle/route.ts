@@ -229,9 +229,9 @@ function installation(signal: Extract<Signal, { kind: "installation" }>, view: R
 
 /** GitHub no longer lets us speak: everything ends, and deletion needs RunPod alone. */
 function stopAll(view: RouteView, word: Verdict): readonly RouteAction[] {
-  const open = view.open();
-  if (open.length === 0) return [note("no open request")];
-  return open.map((one): RouteAction => ({ kind: "stop", requestId: one.id, verdict: word }));
+  const underWay = view.open();
+  if (underWay.length === 0) return [note("no open request")];
+  return underWay.map((one): RouteAction => ({ kind: "stop", requestId: one.id, verdict: word }));
 }
 
 /** GitHub gives a runner to any job whose labels match: the runner's id tells whether a job of another run has ours. */

@@ -126,7 +126,7 @@ describe("POST /v1/operator/pause", () => {
       const world = new World();
       const answer = await world.ask("/v1/operator/pause", body);
       expect(answer.status).toBe(400);
-      expect(((await answer.json()) as { error: string }).error).toMatch(/\.$/);
+      expect(await answer.json<{ error: string }>()).toMatchObject({ error: expect.stringMatching(/\.$/) });
       expect(world.paused).toEqual([]);
     },
   );

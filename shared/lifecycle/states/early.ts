@@ -57,8 +57,8 @@ export function authorizing(
   const quietUntil = request.openedAt + terms.quietPeriod;
   // Pushes come in rows: nobody asked for exactly this one yet.
   if (request.kind === "pull-request" && request.openedBy.row <= 2 && around.now < quietUntil) {
-    const state: StateOf<"waiting"> = { kind: "waiting", for: "quiet", since: around.now, until: quietUntil };
-    return watchWaiting(admitted, state, around, quietUntil);
+    const quiet: StateOf<"waiting"> = { kind: "waiting", for: "quiet", since: around.now, until: quietUntil };
+    return watchWaiting(admitted, quiet, around, quietUntil);
   }
   if (terms.workflows.trigger !== null && request.kind === "pull-request" && !request.triggerSeen) {
     return waitForTrigger(admitted, terms, around);

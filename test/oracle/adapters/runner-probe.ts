@@ -19,7 +19,7 @@ export const adapter: CorpusAdapter = {
     const verdict = decideProbe({
       switchValue,
       requiredLabels,
-      listing: asked ? listing((testCase["apiResult"] ?? {}) as ApiResult) : null,
+      listing: asked ? listing(testCase["apiResult"] ?? {}) : null,
     });
     const actual = {
       available: verdict.available,
