@@ -7,6 +7,7 @@ import { archiveKeyCommand } from "./archive-key.ts";
 import { evidenceCommand } from "./evidence.ts";
 import { explainCommand } from "./explain.ts";
 import { lintCommand } from "./lint.ts";
+import { doctorCommand } from "./doctor.ts";
 import { sweepCommand } from "./sweep.ts";
 import { partitionCommand } from "./partition.ts";
 import { payloadCommand } from "./payload.ts";
@@ -35,6 +36,7 @@ export const commands: readonly Command[] = [
   evidenceCommand,
   runnerPinCommand,
   lintCommand,
+  doctorCommand,
   sweepCommand,
   recoverCommand,
   validateCommand,

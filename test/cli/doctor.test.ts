@@ -1,0 +1,234 @@
+/** `gpu-gate doctor` against the local GitHub and the local RunPod: one healthy deployment, and each thing broken in turn. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { generateKeyPairSync } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import {
+  newWebhookSecret,
+  startLocalGitHub,
+  type LocalGitHub,
+  type RepositoryControl,
+} from "../../local/github/index.ts";
+import { buildImage } from "../../local/runpod/image.ts";
+import { startLocalRunPod } from "../../local/runpod/server.ts";
+import type { LocalRunPod } from "../../local/runpod/types.ts";
+import type { FetchLike } from "../../shared/ports.ts";
+import { CONFIG } from "../gate/life.ts";
+import { gpuGate } from "../hosted/io.ts";
+
+const KEY = "rpa_doctor";
+let dir: string;
+let github: LocalGitHub;
+let runpod: LocalRunPod;
+let repository: RepositoryControl;
+/** Answers instead of whoever is asked, by a part of the address. */
+let instead: Record<string, () => Response>;
+let env: Record<string, string>;
+
+const GATE = "https://gate.test";
+const healthy = { ok: true, problems: [], warnings: [], deployment: "prod", cron: { lastTickAt: 0 } };
+
+beforeEach(async () => {
+  dir = mkdtempSync(join(tmpdir(), "gpu-gate-doctor-"));
+  // Nobody listens there; the doctor looks at the setting alone.
+  github = await startLocalGitHub({ webhookSecret: newWebhookSecret(), webhookUrl: "http://127.0.0.1:9/" });
+  const imageDir = join(dir, "image");
+  buildImage({ imageDir, runScript: join(import.meta.dirname, "..", "..", "local", "runner", "run.sh") });
+  runpod = await startLocalRunPod({ apiKey: KEY, stateDir: join(dir, "pods"), imageDir });
+  repository = github.createRepository({
+    owner: "octo",
+    name: "lab",
+    id: 101,
+    organization: true,
+    files: {
+      "README.md": "# lab\n",
+      ".github/gpu-gate.yml": `${CONFIG}runner:\n  scope: organization\n  group_id: "2"\n`,
+    },
+  });
+  repository.addCollaborator("mira", "admin");
+  require("CI GPU gate", Number(github.appId));
+  const execute = ".github/workflows/gpu-gate-execute.yml";
+  github.createRunnerGroup("octo", {
+    name: "gpu",
+    restrictedToWorkflows: true,
+    selectedWorkflows: [`octo/lab/${execute}@refs/heads/main`],
+  });
+  instead = { [`${GATE}/healthz`]: () => Response.json({ ...healthy, cron: { lastTickAt: Date.now() - 30_000 } }) };
+  env = {
+    GITHUB_APP_ID: github.appId,
+    GITHUB_APP_PRIVATE_KEY: github.privateKeyPem,
+    GITHUB_ALLOWED_REPOSITORIES: "101",
+    GITHUB_API_URL: github.url,
+    RUNPOD_API_KEY: KEY,
+    RUNPOD_API_URL: runpod.url,
+    RUNPOD_GRAPHQL_URL: runpod.graphqlUrl,
+    IMAGE_REGISTRY_URL: runpod.registryUrl,
+  };
+});
+
+afterEach(async () => {
+  await runpod.close();
+  await github.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+function require(context: string, app: number | null): void {
+  repository.setBranchRules("main", [
+    {
+      type: "required_status_checks",
+      parameters: {
+        strict_required_status_checks_policy: false,
+        required_status_checks: [{ context, ...(app === null ? {} : { integration_id: app }) }],
+      },
+    },
+  ]);
+}
+
+const fetchOr: FetchLike = (input, init) => {
+  const found = Object.entries(instead).find(([part]) => input.includes(part));
+  return found === undefined ? fetch(input, init) : Promise.resolve(found[1]());
+};
+
+async function doctor(skewMs = 0): Promise<{ code: number; out: string; bad: string[] }> {
+  const now = () => Date.now() + skewMs;
+  const { code, out } = await gpuGate(["doctor", "--url", GATE], { env, fetch: fetchOr, now });
+  return { code, out, bad: out.split("\n").filter((line) => line.startsWith("PROBLEM")) };
+}
+
+describe("a healthy deployment", () => {
+  it("has no problem, and each line says ok or why nobody can tell", async () => {
+    const { code, out, bad } = await doctor();
+    expect([code, bad]).toEqual([0, []]);
+    for (const what of [
+      "App key",
+      "App permissions",
+      "App events",
+      "Webhook",
+      "Allow-list",
+      "Clock",
+      "Cron",
+      "Worker",
+    ]) {
+      expect(out).toMatch(new RegExp(`^ok +${what} `, "m"));
+    }
+    for (const what of ["branch rule", "check's producer", "runner group", "configuration", "granted permissions"]) {
+      expect(out).toMatch(new RegExp(`^ok +octo/lab: ${what} `, "m"));
+    }
+    for (const what of ["list", "delete", "balance"]) expect(out).toMatch(new RegExp(`^ok +RunPod: ${what} `, "m"));
+    expect(out).toMatch(/^warning +Runner release +could not be told/m);
+  });
+
+  it("changes nothing and prints no secret", async () => {
+    const pod = runpod.rentForeignPod({ name: "somebody's" });
+    const { out } = await doctor();
+    expect(runpod.pods().find((each) => each.id === pod)?.releasedAtMs).toBeNull();
+    expect(github.books.checkWrites).toEqual([]);
+    for (const secret of [KEY, "PRIVATE KEY"]) expect(out).not.toContain(secret);
+  });
+
+  it("takes the key from a file", async () => {
+    writeFileSync(join(dir, "app.pem"), github.privateKeyPem);
+    env["GITHUB_APP_PRIVATE_KEY"] = "";
+    env["GITHUB_APP_PRIVATE_KEY_FILE"] = join(dir, "app.pem");
+    expect((await doctor()).code).toBe(0);
+  });
+});
+
+describe("each thing broken is one problem that says what to do", () => {
+  const other = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ type: "pkcs1", format: "pem" });
+  const app = (more: object) =>
+    Response.json({ id: Number(github.appId), slug: "g", name: "g", permissions: {}, events: [], ...more });
+  const hook = (more: object) =>
+    Response.json({ url: "https://x", content_type: "json", insecure_ssl: "0", secret: "********", ...more });
+
+  const cases: readonly (readonly [string, () => void, string])[] = [
+    ["a key that is no key", () => void (env["GITHUB_APP_PRIVATE_KEY"] = "nonsense"), "App key"],
+    ["another App's key", () => void (env["GITHUB_APP_PRIVATE_KEY"] = String(other)), "must belong together"],
+    ["missing permissions", () => void (instead["/app\u0000"] = () => app({})), "missing metadata: read"],
+    [
+      "a webhook of form type",
+      () => void (instead["/app/hook/config"] = () => hook({ content_type: "form" })),
+      "application/json",
+    ],
+    ["a webhook without a secret", () => void (instead["/app/hook/config"] = () => hook({ secret: "" })), "no secret"],
+    ["a name on the allow-list", () => void (env["GITHUB_ALLOWED_REPOSITORIES"] = "octo/lab"), "numeric ids"],
+    ["an id nobody installed", () => void (env["GITHUB_ALLOWED_REPOSITORIES"] = "101,202"), "repository 202"],
+    ["an empty allow-list", () => void (env["GITHUB_ALLOWED_REPOSITORIES"] = ""), "nothing is served"],
+    ["no rule", () => repository.setBranchRules("main", []), "nothing requires 'CI GPU gate'"],
+    ["a rule that takes anybody's check", () => require("CI GPU gate", null), "from anybody"],
+    ["a rule for another App", () => require("CI GPU gate", 7), "from App 7"],
+    [
+      "a runner group open to every workflow",
+      () => void (instead["/runner-groups/2"] = () => Response.json({ name: "gpu", restricted_to_workflows: false })),
+      "every workflow",
+    ],
+    [
+      "a RunPod key that cannot delete",
+      () => runpod.faults.next({ method: "DELETE" }, { kind: "answer", status: 403 }),
+      "cannot delete",
+    ],
+    [
+      "a RunPod key that cannot list",
+      () => runpod.faults.next({ method: "GET" }, { kind: "answer", status: 401 }),
+      "cannot list",
+    ],
+    [
+      "a Worker that is not there",
+      () => void (instead[`${GATE}/healthz`] = () => new Response("", { status: 404 })),
+      "/healthz",
+    ],
+    [
+      "cron that is silent",
+      () =>
+        void (instead[`${GATE}/healthz`] = () =>
+          Response.json({ ...healthy, cron: { lastTickAt: Date.now() - 600_000 } })),
+      "Cron",
+    ],
+  ];
+
+  it.each(cases)("%s", async (_, breakIt, said) => {
+    breakIt();
+    // The App's own address is the beginning of many: told apart by its end.
+    const asApp = instead["/app\u0000"];
+    if (asApp !== undefined) {
+      delete instead["/app\u0000"];
+      const before = fetchOr;
+      const { code, out } = await gpuGate(["doctor", "--url", GATE], {
+        env,
+        fetch: (input, init) => (input.endsWith("/app") ? Promise.resolve(asApp()) : before(input, init)),
+        now: () => Date.now(),
+      });
+      expect([code, out]).toEqual([1, expect.stringContaining(said)]);
+      return;
+    }
+    const { code, bad } = await doctor();
+    expect(code).toBe(1);
+    expect(bad).toEqual([expect.stringContaining(said)]);
+  });
+
+  it("another App that publishes the check under the same name", async () => {
+    const pull = repository.openPullRequest({ author: "mira", title: "one", files: { "a.rs": "fn a() {}\n" } });
+    const strange = {
+      id: 5,
+      name: "CI GPU gate",
+      head_sha: pull.headSha,
+      status: "completed",
+      conclusion: "success",
+      app: { id: 77 },
+    };
+    instead["/check-runs?"] = () => Response.json({ total_count: 1, check_runs: [strange] });
+    const { code, bad } = await doctor();
+    expect([code, bad.join()]).toEqual([1, expect.stringContaining("App 77 published")]);
+  });
+
+  it("a clock that is minutes off", async () => {
+    const { bad } = await doctor(180_000);
+    expect(bad.join()).toContain("180 s from GitHub's");
+  });
+
+  it("a setting that is missing altogether is a wrong call", async () => {
+    const answer = await gpuGate(["doctor"], { env: {} });
+    expect([answer.code, answer.err]).toEqual([2, expect.stringContaining("GITHUB_APP_PRIVATE_KEY")]);
+  });
+});
