@@ -74,6 +74,9 @@ const DELIVERY_MEMORY_MS = 8 * 86_400_000;
 
 /** Until the branch rule is read: the queue's documented default of an hour, less two minutes. */
 const QUEUE_TIME_MS = 3_480_000;
+/** Tries of a task that a fault of ours ends each time, about an hour, before its request ends if nothing is rented. */
+const FAULT_TRIES = 60;
+const FAULT = "The control plane met the same fault of its own again and again; its log says which.";
 const TOO_LATE_FOR_THE_QUEUE = "The merge queue would have given up before the verdict, its wait for the GPU included.";
 
 const factsSchema = auditBodySchema.shape.facts;
@@ -469,6 +472,8 @@ export class Gate {
       if (task.lane === "main") {
         const request = this.store.request(task.subject);
         if (request !== null) this.store.saveRequest({ ...request, task: { id, kind: task.kind } });
+        // A fault that stays must not leave a check hanging. What may own a pod goes on trying: deletion never ends.
+        if (task.tries >= FAULT_TRIES) this.#stop(task.subject, verdict("infrastructure", "internal-error", FAULT));
       }
     });
     this.#arm();

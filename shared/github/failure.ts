@@ -30,6 +30,9 @@ export type GitHubFailure =
   /** An answer that does not say what GitHub documents. `what` names the place, never the value. */
   | { readonly reason: "unreadable"; readonly what: string };
 
+/** What an unreadable answer says that is no JSON at all: cut on its way, or not GitHub's. Asking again may help. */
+export const NOT_JSON = "the body (not JSON)";
+
 /** What the caller should do: ask again later, stop asking, or have a person change the installation or the deployment. */
 export type FailureClass = "retry-later" | "give-up" | "fix-configuration";
 

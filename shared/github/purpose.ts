@@ -46,10 +46,11 @@ export function purposeOf(call: Pick<GitHubCall, "method" | "path">): Purpose {
   if (/^\/orgs\/[^/]+\/actions\/runner/.test(path)) return "organization-runners";
   const below = /^\/repos\/[^/]+\/[^/]+(\/.*)?$/.exec(path)?.[1] ?? "";
   if (/^\/actions\/runners(?:\/|$)/.test(below)) return "repository-runners";
-  if (below.startsWith("/actions/variables/")) return "variables";
+  const [, area, kind] = below.split("/");
+  if (area === "actions" && kind === "variables") return "variables";
   if (call.method === "GET") return "read";
   if (/^\/check-runs(?:\/|$)/.test(below)) return "checks";
-  if (below.startsWith("/actions/")) return "actions";
+  if (area === "actions") return "actions";
   return "read";
 }
 

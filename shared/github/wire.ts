@@ -7,7 +7,7 @@ import { err, ok, type Result } from "../result.ts";
 import { withQuery, type GitHubAnswer, type GitHubCall } from "./call.ts";
 import type { EtagCache } from "./etag.ts";
 import { parseExactJson } from "./exact-json.ts";
-import type { GitHubFailure } from "./failure.ts";
+import { NOT_JSON, type GitHubFailure } from "./failure.ts";
 import { whereUnreadable } from "./schema.ts";
 
 export type Reply<T> = Promise<Result<T, GitHubFailure>>;
@@ -98,9 +98,6 @@ export function createWire(send: Send, scope: string, etags?: EtagCache): Wire {
     },
   };
 }
-
-/** What an unreadable answer says that is no JSON at all: cut on its way, or not GitHub's. Asking again may help. */
-export const NOT_JSON = "the body (not JSON)";
 
 export function parseAnswer<T>(answer: GitHubAnswer, schema: z.ZodType<T>): Result<T, GitHubFailure> {
   let json: unknown;

@@ -8,7 +8,8 @@ import { authorize, type AuthorizePort } from "../../shared/authorize/authorize.
 import { createEtagCache } from "../../shared/github/etag.ts";
 import type { GitHubAnswer } from "../../shared/github/call.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
-import { createWire, NOT_JSON } from "../../shared/github/wire.ts";
+import { NOT_JSON } from "../../shared/github/failure.ts";
+import { createWire } from "../../shared/github/wire.ts";
 import { systemRandom } from "../../shared/ports.ts";
 import { err, ok } from "../../shared/result.ts";
 import * as z from "zod";
