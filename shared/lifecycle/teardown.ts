@@ -33,6 +33,8 @@ export type TeardownMove =
 const TAIL_TRIES = 8;
 /** Further tries at a registration that GitHub keeps because a job runs on it. */
 const BUSY_TRIES = 1;
+/** Pause before a list is asked for again that began too soon after the one before. */
+const TOO_EARLY_MS = 1_000;
 /** Tries at deregistering before the deletion of a rejected pod goes on without it. */
 const DEREGISTER_FIRST_TRIES = 1;
 
@@ -137,7 +139,9 @@ export function advanceTeardown(teardown: Teardown, done: Done, scope: TeardownS
         lastListAt: spaced ? outcome.startedAt : teardown.lastListAt,
       };
       if (next.listsAbsent >= 2) return enter("cancel", { ...next, provenAt: now, tries: 0 }, scope, now);
-      return again(next, scope, now, (next.lastListAt ?? now) + limits.absenceSpacing);
+      // The account's clock may be a little behind ours: a list that still came too early is not asked for at once.
+      const dueAt = (next.lastListAt ?? now) + limits.absenceSpacing;
+      return again(next, scope, now, spaced ? dueAt : Math.max(dueAt, now + TOO_EARLY_MS));
     }
     case "cancel": {
       if (done.task !== "cancel-run") return again(teardown, scope, now, now);

@@ -165,6 +165,8 @@ describe("what proves absence", () => {
     expect(it.waitsMs).toBe(10 * SECOND);
     expect(it.answer(it.list({ startedAt: it.now + 9 * SECOND }))).toBe("list-pods");
     expect(it.teardown).toMatchObject({ listsAbsent: 1, provenAt: null });
+    // Begun too soon by a clock behind ours: not asked for again and again without a pause.
+    expect(it.move).toMatchObject({ dueAt: it.now + 1 * SECOND });
     expect(it.answer(it.list())).toBe("cancel-run");
     expect(it.teardown.provenAt).toBe(it.now);
   });
