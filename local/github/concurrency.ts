@@ -8,6 +8,9 @@ import type { RunAttempt, WorkflowRun } from "./model.ts";
 
 export type Group = NonNullable<RunPlan["concurrency"]>;
 
+/** How many may wait in a group with `queue: max`. */
+const MAX_WAITING = 100;
+
 interface Member {
   readonly run: WorkflowRun;
   readonly attempt: RunAttempt;
@@ -32,8 +35,10 @@ export class ConcurrencyGroups {
       return { begins: true, cancel: [] };
     }
     const waiting = this.#waiting.get(key) ?? [];
-    const dropped = group.queue === "max" ? [] : waiting.map((member) => member.run);
-    const stays = group.queue === "max" ? waiting : [];
+    const max = group.queue === "max";
+    if (max && waiting.length >= MAX_WAITING) return { begins: false, cancel: [run] };
+    const dropped = max ? [] : waiting.map((member) => member.run);
+    const stays = max ? waiting : [];
     this.#waiting.set(key, [...stays, { run, attempt }]);
     return { begins: false, cancel: group.cancelInProgress ? [holder.run, ...dropped] : dropped };
   }

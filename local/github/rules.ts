@@ -6,6 +6,8 @@
  * the title of a test in `test/local-github/`. A rule without a fact does not belong here.
  */
 
+import { workflowRules } from "./rules-workflows.ts";
+
 export interface VendorRule {
   readonly id: string;
   readonly sentence: string;
@@ -540,4 +542,6 @@ export const githubRules: readonly VendorRule[] = [
     fact: "github-facts.md §9",
     test: "do not serve public repositories unless their group allows it",
   },
+
+  ...workflowRules,
 ];

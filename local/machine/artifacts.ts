@@ -97,6 +97,7 @@ function otherRun({ inputs, facts, stopped }: ActionRun): Source {
   const get = async (url: string): Promise<Response> => {
     const answer = await fetch(url, {
       signal: stopped,
+      redirect: "manual",
       headers: {
         authorization: `Bearer ${inputs["github-token"] ?? ""}`,
         accept: "application/vnd.github+json",
@@ -104,8 +105,11 @@ function otherRun({ inputs, facts, stopped }: ActionRun): Source {
         "user-agent": "actions-download-artifact",
       },
     });
-    if (!answer.ok) throw new ActionProblem(`${new URL(url).pathname} answered ${answer.status}`);
-    return answer;
+    // The address behind a download is good by itself, and elsewhere on GitHub: the token does not go along.
+    const elsewhere = answer.status === 302 ? answer.headers.get("location") : null;
+    const final = elsewhere === null ? answer : await fetch(elsewhere, { signal: stopped });
+    if (!final.ok) throw new ActionProblem(`${new URL(url).pathname} answered ${final.status}`);
+    return final;
   };
   const run = inputs["run-id"] ?? facts.variables["GITHUB_RUN_ID"] ?? "";
   return {

@@ -46,7 +46,7 @@ const CARGO = `#!/usr/bin/env bash
 echo "stand-in cargo: $*"
 case \${1:-} in
   fmt) ! grep -rnE --include='*.rs' '[[:space:]]$' . ;;
-  clippy | test | doc) find . -name '*.rs' -print0 | xargs -0 grep -l 'pub fn ' >/dev/null ;;
+  clippy | test | doc) [ -d src ] ;;
   *) echo "stand-in cargo: '\${1:-}' is not one of fmt, clippy, test, doc" >&2; exit 101 ;;
 esac
 `;

@@ -399,14 +399,17 @@ describe("concurrency groups", () => {
     expect(states()).toEqual(["success", "cancelled", "success"]);
   });
 
-  it("with `queue: max` drop nobody", async () => {
+  it("with `queue: max` drop nobody, up to a hundred waiters", async () => {
     const { put, dispatch, ended } = current();
     put(text(", queue: max"));
-    const ids = [1, 2, 3].map(() => dispatch());
-    await until(() => JSON.stringify(states()) === JSON.stringify(["in_progress", "pending", "pending"]));
+    const ids = Array.from({ length: 101 }, () => dispatch());
+    await until(() => JSON.stringify(states()).split("pending").length === 101);
+    await ended(dispatch());
+    expect(states()).toEqual(["in_progress", ...ids.slice(1).map(() => "pending"), "cancelled"]);
+    for (const id of ids.slice(2)) current().bench.repo.cancelRun(id);
     writeFileSync(join(current().folder, "go"), "");
     for (const id of ids) await ended(id);
-    expect(states()).toEqual(["success", "success", "success"]);
+    expect(states()).toEqual(["success", "success", ...ids.slice(1).map(() => "cancelled")]);
   });
 
   it("with `cancel-in-progress` end the older run", async () => {

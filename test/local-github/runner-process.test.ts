@@ -288,7 +288,6 @@ describe("the stand-in runner with an interpreted job", () => {
     ).toEqual([
       ["actions/list-workflow-run-artifacts", 200],
       ["actions/download-artifact", 302],
-      ["(download)", 200],
     ]);
   });
 
