@@ -69,6 +69,9 @@ const AGGREGATES_PARALLEL = 2;
 const LOOP_MS = 10 * 60_000;
 /** How long a task waits whose request does not read. */
 const PARKED_MS = 5 * 60_000;
+/** A verdict that could not be published is tried again for a day, of the newest requests. */
+const UNSAID_MS = 86_400_000;
+const UNSAID_LOOKED_AT = 50;
 /** Deliveries are remembered longer than GitHub can redeliver them (3 days). */
 const DELIVERY_MEMORY_MS = 8 * 86_400_000;
 
@@ -391,14 +394,16 @@ export class Gate {
           this.#stop(task.subject, verdict("deadline", "merge-queue-timeout", TOO_LATE_FOR_THE_QUEUE));
         });
         break;
-      case "reconcile":
-        await reconcile(task, this.#ports, this.store, this.#client(null), {
+      case "reconcile": {
+        const answered = await reconcile(task, this.#ports, this.store, this.#client(null), {
           openIfUnknown: (what) => this.openIfUnknown(what),
           hint: (requestId) => this.hint(requestId),
           aggregates: this.#aggregates,
         });
+        if (answered) this.#sayUnsaid();
         await watchRelease(this.#ports, this.store);
         break;
+      }
       case "aggregate":
         await lookAtHead(task, {
           ports: this.#ports,
@@ -664,6 +669,24 @@ export class Gate {
     if (request === null || !wantsPublishing(request, checkView(request, this.queueInfo(requestId)))) return;
     const now = this.#ports.clock.now();
     this.store.putTask("check", requestId, "check", {}, now, now);
+  }
+
+  /**
+   * Verdicts that GitHub would not take while the App's rights were wrong, said now that it answers again. Only a head's
+   * newest: an older one would stand above what was said since.
+   */
+  #sayUnsaid(): void {
+    const now = this.#ports.clock.now();
+    const heads = new Set<string>();
+    for (const request of this.store.recentRequests(UNSAID_LOOKED_AT)) {
+      if (heads.has(request.headSha)) continue;
+      heads.add(request.headSha);
+      const { state, check } = request;
+      if (state.kind !== "concluded" || check.completed || now - state.at > UNSAID_MS) continue;
+      // Counted as tried: what became of the earlier tries is looked for before anything is created.
+      if (this.store.taskOf("check", request.id) === null)
+        this.store.putTask("check", request.id, "check", {}, now, now, 1);
+    }
   }
 
   queueInfo(requestId: string) {

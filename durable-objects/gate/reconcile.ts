@@ -16,13 +16,14 @@ export interface ReconcileHands {
   readonly aggregates: Aggregates;
 }
 
+/** False: GitHub did not answer. */
 export async function reconcile(
   task: StoredTask,
   ports: GatePorts,
   store: Store,
   github: GitHubClient,
   hands: ReconcileHands,
-): Promise<void> {
+): Promise<boolean> {
   const listed = await github.listOpenPulls();
   const now = ports.clock.now();
   store.removeTask(task.id);
@@ -30,7 +31,7 @@ export async function reconcile(
   if (!listed.ok) {
     // Not an error of anybody's: the next round is the retry.
     store.count("reconcile.unreadable");
-    return;
+    return false;
   }
   const heads = new Map(listed.value.items.map((pull) => [pull.number, pull.headSha]));
   for (const pull of listed.value.items) {
@@ -53,6 +54,7 @@ export async function reconcile(
   const config = hands.aggregates.config();
   if (config !== null) await lookAtLanes(config, ports, store, github);
   store.count("reconcile.done");
+  return true;
 }
 
 /** A configuration that changed on the default branch is known here within one round, also when no request reads it. */
