@@ -65,7 +65,7 @@ export function compareBooks(sql: Sql, seen: BooksSeen, now: Millis): readonly B
     for (const gate of seen.gates) {
       for (const { attemptId, micros } of gate.money.open) {
         const row = money.of(gate.repositoryId, attemptId);
-        if (row === null || row.state === "released") {
+        if (row === null || (row.state === "released" && wasSettledBefore(row, seen))) {
           money.book(attemptId, gate.repositoryId, micros, null, now);
           note("booked", gate.repositoryId, attemptId, micros);
         } else if (row.state === "reserved" && row.micros < micros) {
@@ -159,7 +159,12 @@ function unbooked(pod: SeenPod, seen: BooksSeen, money: AccountMoney): string | 
   if (row === null) return pod.attemptId;
   // Settled before this list began, and the pod is there all the same: a late one, with money of its own.
   const late = row.state !== "reserved" && row.settled_at !== null && seen.list !== null;
-  return late && (row.settled_at ?? 0) < (seen.list?.startedAt ?? 0) ? stray : null;
+  return late && wasSettledBefore(row, seen) ? stray : null;
+}
+
+/** The gates tell their side after the list began: what was settled since may still be open in their words. */
+function wasSettledBefore(row: AccountMoneyRow, seen: BooksSeen): boolean {
+  return seen.list === null || (row.settled_at ?? 0) < seen.list.startedAt;
 }
 
 /** A pod's own line, beside its attempt's. The gates use the same id. */

@@ -119,11 +119,15 @@ async function changeEnd(podId: string, word: RetainWord, ports: GatePorts, stor
   if (until <= now) return refuse("The pod has reached the longest life of a kept pod.");
   const added: string[] = [];
   if (until > retained.until) {
-    const id = keepMoneyId(record.attempt.id, retained.moneyIds.length + 1);
+    const id = unusedMoneyId(record.attempt.id, retained.moneyIds.length + 1, store);
     const micros = reservationOf(hourly(record.attempt.pod?.pricePerHour ?? null, config), until - retained.until);
     const asked = { id, micros, repositoryId: store.meta("repository_id") ?? "", request, config };
     const reserved = await reserveMoney(asked, moneyPorts(ports));
-    if (reserved.kind !== "reserved") return refuse(whyNot(reserved));
+    if (reserved.kind !== "reserved") {
+      // An account that did not answer may have set it aside all the same.
+      await settleMoney(id, null, moneyPorts(ports));
+      return refuse(whyNot(reserved));
+    }
     added.push(id);
   }
   // Its end may have come while the account answered: a removal that has begun is never put off, and the minutes go back.
@@ -134,6 +138,13 @@ async function changeEnd(podId: string, word: RetainWord, ports: GatePorts, stor
   }
   setEnd(podId, strayRecord(still), until, added, word, ports, store);
   return { kind: "kept", podId, until };
+}
+
+/** An id that was refused once is final: the next word gets one of its own. */
+function unusedMoneyId(attemptId: string, from: number, store: Store): string {
+  let word = from;
+  while (store.moneyOf(keepMoneyId(attemptId, word)) !== null) word += 1;
+  return keepMoneyId(attemptId, word);
 }
 
 /** Whether the pod's removal has not begun and is not due. */

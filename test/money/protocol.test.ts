@@ -235,6 +235,18 @@ describe("comparing the books", () => {
     expect(bare.account.reserve("r2-2", "101", USD)).toEqual({ kind: "reserved" });
   });
 
+  it("an attempt that is given back while the gates are asked is not booked again", async () => {
+    const world = new World(10 * USD);
+    const gate = first(world);
+    await reserveMoney(world.asked(gate, "r1-1", USD), world.ports(gate));
+    const list = { startedAt: world.now, complete: true };
+    const seen = gateMoney(gate.sql, gate.store, ["r1-1"]);
+    world.now += 100;
+    await settleMoney("r1-1", null, world.ports(gate));
+    expect(world.account.compareBooks({ list, pods: [], gates: [{ repositoryId: "101", money: seen }] })).toEqual([]);
+    expect(world.counted()).toBe(0);
+  });
+
   it("books a visible pod that no line is about, at the worst case, and settles it by its time when it has gone", () => {
     const world = new World(10 * USD);
     world.pods.set("p", pod("r5-1"));

@@ -254,6 +254,16 @@ describe("a maintainer's word", () => {
     expect(world.store.moneyOf("r1-1-keep-2")?.state).toBe("released");
   });
 
+  it("that the account did not answer sets nothing aside, and does not spoil the next one", async () => {
+    const world = new World();
+    world.kept(T0 + HOUR);
+    world.reachable = false;
+    expect(await retainPod(word({ podId: "p1" }, 90), world.ports, world.store)).toMatchObject({ kind: "refused" });
+    expect(world.store.moneyOf("r1-1-keep-2")?.state).toBe("released");
+    world.reachable = true;
+    expect(await retainPod(word({ podId: "p1" }, 90), world.ports, world.store)).toMatchObject({ kind: "kept" });
+  });
+
   it("never beyond the longest life, and not without the money", async () => {
     const world = new World();
     world.kept(T0 + HOUR);
