@@ -143,13 +143,7 @@ function stranger(request: GateRequest, who: Stranger): Step {
  * The pod's proof. Single use: a second one, one for another attempt or one that comes after the runner was seen online
  * changes nothing (design 3.4). After an ambiguous create it names the pod, which the look-up then adopts.
  */
-function proof(
-  request: GateRequest,
-  attemptId: string,
-  given: Proof,
-  knownBad: number,
-  around: Surroundings,
-): Step {
+function proof(request: GateRequest, attemptId: string, given: Proof, knownBad: number, around: Surroundings): Step {
   const state = request.state;
   if (state.kind !== "provisioning") return ignore(request, "no attempt waits for a proof");
   const attempt = state.attempt;

@@ -77,7 +77,17 @@ export interface Step {
 }
 
 export function ignore(request: GateRequest, why: string): Step {
-  return { request, task: null, hurry: false, lock: null, ledger: [], strays: [], badHosts: [], audit: [], ignored: why };
+  return {
+    request,
+    task: null,
+    hurry: false,
+    lock: null,
+    ledger: [],
+    strays: [],
+    badHosts: [],
+    audit: [],
+    ignored: why,
+  };
 }
 
 /** A note was taken or a scheduled look is brought forward; the main task stays. */

@@ -1,0 +1,181 @@
+/** What a signal opens, where the design's table is silent or an answer is about the past (docs/adr/what-opens-a-request.md). */
+import { describe, expect, it } from "vitest";
+import type { CodesOf } from "../../shared/audit/reasons.ts";
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import { needsAnswer, route, type RouteAction, type RouteView } from "../../shared/lifecycle/route.ts";
+import type { Signal } from "../../shared/lifecycle/signal.ts";
+import { verdict, type VerdictKind } from "../../shared/lifecycle/verdict.ts";
+import { ALICE, BOB, HEAD, requestIn, states, T0, TERMS } from "./fixtures.ts";
+
+type Change = Partial<GateRequest>;
+
+function ended<K extends VerdictKind>(kind: K, reason: CodesOf<K>, change: Change = {}): GateRequest {
+  return requestIn({ kind: "concluded", at: T0, verdict: verdict(kind, reason, "It ended.") }, change);
+}
+
+function viewOf(...requests: readonly GateRequest[]): RouteView {
+  return {
+    appId: "1",
+    ofHead: (headSha, kind) => requests.filter((one) => one.headSha === headSha && one.kind === kind),
+    ofPull: (prNumber) => requests.filter((one) => one.prNumber === prNumber),
+    open: () => requests.filter((one) => one.state.kind !== "concluded"),
+    ofRun: (runId) => (runId === "900" ? (requests[0] ?? null) : null),
+    ofCheckRun: () => null,
+    ofRunner: () => null,
+  };
+}
+
+function pull(action: "opened" | "synchronize" | "reopened", prNumber = 7): Signal {
+  const parts = { headRepositoryId: "101", draft: false, label: null, sender: BOB };
+  return { kind: "pull-request", action, prNumber, headSha: HEAD, ...parts };
+}
+
+function run(change: Partial<Extract<Signal, { kind: "workflow-run" }>> = {}): Signal {
+  return {
+    kind: "workflow-run",
+    action: "in_progress",
+    runId: "500",
+    runAttempt: 1,
+    workflowPath: TERMS.workflows.trigger ?? "",
+    event: "pull_request",
+    status: "in_progress",
+    conclusion: null,
+    headSha: HEAD,
+    headBranch: "topic",
+    headRepositoryId: "101",
+    headRepositoryOwner: "acme",
+    triggeringActor: BOB,
+    ...change,
+  };
+}
+
+const opened = (actions: readonly RouteAction[]) =>
+  actions.flatMap((one) => (one.kind === "open" ? [one.request] : []));
+
+describe("an answer for the same commit", () => {
+  it("that was only about a head that was away does not count when the head comes back", () => {
+    const request = ended("superseded", "head-moved");
+    expect(opened(route(pull("synchronize"), viewOf(request)))).toMatchObject([{ generation: 2, row: 1, actor: BOB }]);
+  });
+
+  it("that the pull request was closed counts until it is reopened, whatever else comes late", () => {
+    const request = ended("closed", "closed");
+    expect(opened(route(pull("synchronize"), viewOf(request)))).toEqual([]);
+    expect(opened(route(pull("reopened"), viewOf(request)))).toMatchObject([{ generation: 2 }]);
+  });
+
+  it.each([
+    ["a fork's refusal", ended("refused", "fork", { prNumber: 6 }), true],
+    ["'not required' for another pull request", ended("not-required", "docs-only", { prNumber: 6 }), true],
+    ["'not required' for this one", ended("not-required", "docs-only"), false],
+    ["a refusal of this one", ended("refused", "author-not-permitted"), false],
+    ["a test of it", ended("passed", "tests-passed", { prNumber: 6 }), false],
+    ["a failed test of it", ended("failed", "tests-failed", { prNumber: 6 }), false],
+    ["a newer request's", ended("superseded", "newer-request"), false],
+    ["that the App was gone", ended("cancelled", "app-removed"), true],
+    ["that a user cancelled it", ended("cancelled", "cancelled-by-user"), false],
+  ] as const)("%s: another is needed = %s", (_what, request, needed) => {
+    expect(needsAnswer([request], 7)).toBe(needed);
+  });
+
+  it("is not asked for in turns by two pull requests", () => {
+    const both = [ended("refused", "fork", { prNumber: 6 }), ended("not-required", "docs-only", { generation: 2 })];
+    expect(needsAnswer(both, 6)).toBe(false);
+    expect(needsAnswer(both, 7)).toBe(false);
+  });
+
+  it("is shared with the second pull request while it is being made", () => {
+    const request = requestIn(states.queued());
+    expect(route(pull("opened", 8), viewOf(request))).toEqual([{ kind: "also", requestId: "r1", prNumber: 8 }]);
+  });
+});
+
+describe("the trigger workflow that starts late", () => {
+  const waited = ended("awaiting-approval", "trigger-not-started", { terms: TERMS });
+
+  it("lets the request begin again, as whoever started it", () => {
+    const [request] = opened(route(run(), viewOf(waited)));
+    expect(request).toMatchObject({ generation: 2, row: 2, actor: BOB, approvedBy: null });
+  });
+
+  it.each([
+    ["another workflow", run({ workflowPath: ".github/workflows/other.yml" })],
+    ["its end", run({ action: "completed" })],
+    ["another event", run({ event: "push" })],
+  ])("is not %s", (_what, signal) => {
+    expect(opened(route(signal, viewOf(waited)))).toEqual([]);
+  });
+
+  it("opens nothing where the head has its answer", () => {
+    expect(opened(route(run(), viewOf(ended("passed", "tests-passed"))))).toEqual([]);
+  });
+});
+
+it.each(["in_progress", "completed"] as const)("a new attempt of one of our runs is uninvited when %s", (action) => {
+  const signal = run({ runId: "900", runAttempt: 2, action });
+  const actions = route(signal, viewOf(ended("passed", "tests-passed")));
+  expect(actions).toEqual([{ kind: "uninvited", requestId: "r1", run: { runId: "900", attempt: 2 } }]);
+});
+
+describe("a suite that is re-run", () => {
+  const signal: Signal = {
+    kind: "check-suite",
+    action: "rerequested",
+    headSha: HEAD,
+    headBranch: null,
+    appId: "1",
+    sender: BOB,
+  };
+
+  it("means the newest request of the head, of whatever kind, and only that one", () => {
+    const first = ended("failed", "tests-failed");
+    const second = ended("passed", "tests-passed", { id: "r2", kind: "recovery", openedAt: T0 + 1, approvedBy: ALICE });
+    expect(opened(route(signal, viewOf(first, second)))).toMatchObject([
+      { kind: "recovery", generation: 2, row: 4, actor: BOB, approvedBy: BOB },
+    ]);
+  });
+
+  it("opens nothing while any kind of request is under way there", () => {
+    const first = ended("failed", "tests-failed");
+    const second = requestIn(states.queued(), { id: "r2", kind: "recovery" });
+    const actions = route(signal, viewOf(first, second));
+    expect(opened(actions)).toEqual([]);
+    expect(actions).toContainEqual({ kind: "asked", requestId: "r2", row: 4, actor: BOB });
+  });
+
+  it("of another App is nobody's", () => {
+    const actions = route({ ...signal, appId: "2" }, viewOf(ended("failed", "tests-failed")));
+    expect(actions.map(({ kind }) => kind)).toEqual(["note"]);
+  });
+});
+
+describe("the repository", () => {
+  const going = requestIn(states.queued());
+
+  it.each(["archived", "deleted"] as const)("%s ends everything", (action) => {
+    expect(route({ kind: "repository", action }, viewOf(going))).toMatchObject([
+      { kind: "stop", requestId: "r1", verdict: { kind: "cancelled", reason: "repository-gone" } },
+    ]);
+  });
+
+  it.each(["renamed", "transferred", "unarchived"] as const)("%s ends nothing, and is looked at", (action) => {
+    const actions = route({ kind: "repository", action }, viewOf(going));
+    expect(actions.map(({ kind }) => kind)).toEqual(["hint", "reconcile"]);
+  });
+});
+
+it("a comment of the same second as the check's word may have been written before it, so it approves nothing", () => {
+  const terms = { ...TERMS, start: "comment", startWord: "/gpu run" } as const;
+  const waits = verdict("awaiting-approval", "awaiting-approval", "");
+  const waiting = requestIn({ kind: "concluded", at: T0 + 400, verdict: waits }, { terms });
+  const comment = (second: number): Signal => ({
+    kind: "comment",
+    prNumber: 7,
+    commentId: "1",
+    firstLine: "/gpu run",
+    createdAt: new Date(T0 + second * 1_000).toISOString(),
+    sender: BOB,
+  });
+  expect(opened(route(comment(0), viewOf(waiting)))).toEqual([]);
+  expect(opened(route(comment(1), viewOf(waiting)))).toMatchObject([{ row: 3, approvedBy: BOB, headSha: HEAD }]);
+});
