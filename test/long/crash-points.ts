@@ -24,6 +24,7 @@ export interface LifeFacts {
   readonly executed: boolean;
   readonly created: boolean;
   readonly deleted: boolean;
+  readonly cancelled: boolean;
   /** What was done to provoke a kind that no healthy life has. */
   readonly provoked: boolean;
 }
@@ -81,7 +82,7 @@ const getPod = is("runpod", "GET", /^\/v2\/pods\/\w+$/);
 const deletePod = is("runpod", "DELETE", /^\/v2\/pods\/\w+$/);
 const prices = is("runpod", "GET", /^\/v2\/catalog\/gpus/);
 const jobs = is("github", "GET", /\/actions\/runs\/\d+\/attempts\/\d+\/jobs/);
-const run = is("github", "GET", /\/actions\/runs\/\d+$/);
+const run = is("github", "GET", /\/actions\/runs\/\d+\/attempts\/\d+$/);
 const deregister = is("github", "DELETE", /\/actions\/runners\/\d+$/);
 const changeCheck = is("github", "PATCH", /\/check-runs\/\d+$/);
 const concludeCheck: Match = (call, life) => changeCheck(call, life) && call.body.includes('"conclusion"');
@@ -123,7 +124,11 @@ export const TASK_POINTS: Readonly<Record<TaskKind, CrashPoint>> = {
   "verify-gone": around(and(getPod, (life) => life.deleted)),
   "list-pods": around(and(listPods, (life) => life.deleted)),
   "cancel-run": around(is("github", "POST", /\/actions\/runs\/\d+\/cancel$/), { scenario: "closing" }),
-  "read-run": around(and(run, (life) => life.deleted)),
+  // A run that ended by itself may have been read to its end already; one that was cancelled is read after that.
+  "read-run": around(
+    and(run, (life) => life.cancelled),
+    { scenario: "closing" },
+  ),
   settle: between(deregister, concludeCheck),
 };
 

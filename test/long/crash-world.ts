@@ -335,6 +335,7 @@ export class CrashWorld {
     if (status < 200 || status > 299) return;
     if (call.path.endsWith("gpu-gate-prepare.yml/dispatches")) this.#life.prepared = true;
     if (call.path.endsWith("gpu-gate-execute.yml/dispatches")) this.#life.executed = true;
+    if (call.path.endsWith("/cancel")) this.#life.cancelled = true;
     if (call.upstream !== "runpod") return;
     if (call.method === "POST" && call.path === "/v2/pods") this.#life.created = true;
     if (call.method === "DELETE") this.#life.deleted = true;
@@ -361,7 +362,7 @@ export function nameOf({ name, side }: NamedPoint): string {
 export type { CrashPoint };
 
 function freshFacts(): Facts {
-  return { prepared: false, executed: false, created: false, deleted: false, provoked: false };
+  return { prepared: false, executed: false, created: false, deleted: false, cancelled: false, provoked: false };
 }
 
 /** By RunPod's own books: all gone, one ledger line each, never two alive at once, and no more than one replaced. */
