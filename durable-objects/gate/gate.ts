@@ -530,8 +530,9 @@ export class Gate {
 
   #stop(requestId: string, word: Verdict): boolean {
     const task = this.store.taskOf("main", requestId);
-    // A task that began before a crash may have reached the provider: its answer (or look-up) comes first.
-    const inFlight = task !== null && (task.startedAt !== null || task.tries > 0);
+    // A task that began before a crash may have reached the provider: its look-up comes first. One that may simply be done
+    // again has left nothing behind, and if it fails for ever its answer never comes.
+    const inFlight = task !== null && (task.startedAt !== null || (task.tries > 0 && isLookedUp(task.kind)));
     const step = this.#apply(requestId, { kind: "stop", verdict: word, inFlight });
     return step !== null && step.ignored === null;
   }
@@ -823,6 +824,11 @@ export class Gate {
   #createdAt(task: StoredTask): Millis {
     return this.store.taskCreatedAt(task.id) ?? task.dueAt;
   }
+}
+
+/** Whether a task of this kind that was begun is looked up instead of done again. */
+function isLookedUp(kind: string): boolean {
+  return Object.entries(onRepeat).some(([known, repeat]) => known === kind && repeat === "lost");
 }
 
 export type PodWord =
