@@ -11,6 +11,7 @@ import { audit, conclude, go, ignore, noted, type Step, type Surroundings } from
 import { authorize, authorizing, granted, preparing, queued, waiting } from "./states/early.ts";
 import { cleaning, startCleaning } from "./states/cleaning.ts";
 import { executing } from "./states/executing.ts";
+import { endWith } from "./states/attempts.ts";
 import { provisioning } from "./states/provisioning.ts";
 import { lookUpTask, observeStart } from "./states/renting.ts";
 import { revalidating } from "./states/revalidating.ts";
@@ -223,6 +224,11 @@ function stop(request: GateRequest, word: Verdict, inFlight: boolean, around: Su
         false,
       );
     case "provisioning":
+      // Nothing of it is outside yet: a reservation that cannot be made must not hold the lock for ever.
+      if (state.step === "reserve" && state.attempt !== null) {
+        return endWith(told, state, state.attempt, word, around, { audit: [note] });
+      }
+      return noted(told, true, [note]);
     case "executing":
       return noted(told, true, [note]);
     default:
