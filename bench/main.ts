@@ -15,6 +15,8 @@ const MODULES: Readonly<Record<string, () => Promise<Bench>>> = {
   "first-check": () => import("./first-check.ts"),
   buying: () => import("./buying.ts"),
   lock: () => import("./lock.ts"),
+  reaction: () => import("./reaction.ts"),
+  reaper: () => import("./reaper.ts"),
   policy: () => import("./policy.ts"),
   probe: () => import("./probe.ts"),
   archive: () => import("./archive.ts"),
