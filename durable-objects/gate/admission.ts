@@ -12,6 +12,7 @@ import type { Admission, Terms } from "../../shared/lifecycle/model.ts";
 import type { AuthorizeOutcome, RecheckOutcome } from "../../shared/lifecycle/tasks.ts";
 import { unreachable } from "../../shared/result.ts";
 import { retryAt, type PerformContext } from "./perform.ts";
+import { beginPlan } from "./plan.ts";
 import { greenFor, mayReuse } from "./greens.ts";
 
 /** The first look: may this be tested, and must it be? */
@@ -74,6 +75,7 @@ export async function recheck(context: PerformContext): Promise<RecheckOutcome> 
   const before = request.admission;
   const stored = (request.prepared?.artifacts.length ?? 0) > 0 ? request.prepared : null;
   const artifacts = stored === null ? null : github.listArtifacts(stored.run.runId);
+  beginPlan(context);
   const { outcome } = await authorizeNow(context, readingAhead(context));
   if (outcome.kind !== "admitted" || before === null) return outcome;
   const { admission, terms } = outcome;
