@@ -1,6 +1,7 @@
 /** The small parts beside the gate and the account: standing of pods, memory of sweeps, rate of calls, the board's form. */
 import { describe, expect, it } from "vitest";
 import { SweepMemory } from "../../durable-objects/account/sweep-memory.ts";
+import { Turns } from "../../durable-objects/account/turns.ts";
 import { BOARD_LIMIT, boardClient, type Board } from "../../durable-objects/board-client.ts";
 import { CallRate } from "../../durable-objects/gate/rate.ts";
 import { migrate } from "../../durable-objects/gate/schema.ts";
@@ -91,7 +92,7 @@ describe("the memory of sweeps", () => {
 
   it("one at a time, until it ends or its lease is over", () => {
     const kept = memory();
-    expect(kept.begin(T0, 90_000)).toEqual({ kind: "go", observations: {} });
+    expect(kept.begin(T0, 90_000)).toEqual({ kind: "go", observations: {}, cursor: null });
     expect(kept.begin(T0 + 89_999, 90_000)).toEqual({ kind: "busy", since: T0 });
     expect(kept.begin(T0 + 90_000, 90_000).kind).toBe("go");
     kept.end({});
@@ -108,9 +109,34 @@ describe("the memory of sweeps", () => {
     const kept = memory();
     kept.begin(T0, 1);
     kept.end(suspect);
-    expect(kept.begin(T0 + 1, 1)).toEqual({ kind: "go", observations: suspect });
-    kept.end({});
-    expect(kept.begin(T0 + 2, 1)).toEqual({ kind: "go", observations: {} });
+    expect(kept.begin(T0 + 1, 1)).toEqual({ kind: "go", observations: suspect, cursor: null });
+    kept.end({}, "p7");
+    expect(kept.begin(T0 + 2, 1)).toEqual({ kind: "go", observations: {}, cursor: "p7" });
+  });
+});
+
+describe("the memory of duties", () => {
+  function turns(): Turns {
+    const sql = nodeSql();
+    sql.exec("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)");
+    return new Turns(sql);
+  }
+
+  it("gives each duty its own turn, and what it remembered at its last one", () => {
+    const kept = turns();
+    expect(kept.take("a", T0, 60_000)).toEqual({ due: true, memory: null });
+    kept.keep("a", "of a", false);
+    expect(kept.take("b", T0, 60_000)).toEqual({ due: true, memory: null });
+    expect(kept.take("a", T0 + 59_999, 60_000)).toEqual({ due: false });
+    expect(kept.take("a", T0 + 60_000, 60_000)).toEqual({ due: true, memory: "of a" });
+  });
+
+  it("gives another turn at once to a duty that has work left, and after a clock was set back", () => {
+    const kept = turns();
+    kept.take("a", T0, 60_000);
+    kept.keep("a", "half", true);
+    expect(kept.take("a", T0 + 1, 60_000)).toEqual({ due: true, memory: "half" });
+    expect(kept.take("a", T0 - 3_600_000, 60_000).due).toBe(true);
   });
 });
 
