@@ -110,8 +110,8 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       IMAGE_REGISTRY_URL: runpod.registryUrl,
       PUBLIC_URL: url,
       STATUS_PAGE: "on",
-      // The reaper's two looks at a suspicious pod are a cycle apart; here cron's cycle is shorter than a minute.
-      DEPLOYMENT_LIMITS: JSON.stringify({ reap_gap: 2 }),
+      // What goes by cron's cycle, here shorter than a minute: the reaper's two looks, and asking for lost deliveries again.
+      DEPLOYMENT_LIMITS: JSON.stringify({ reap_gap: 2, redelivery: 5 }),
     },
   });
   github.webhooks.configure({ url: `${url}/github/webhooks` });
