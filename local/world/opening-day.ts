@@ -7,6 +7,7 @@
 import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
 import { podName } from "../../shared/runpod/tags.ts";
+import { judgeRuns } from "./judge-runs.ts";
 import { BROKEN_TESTS, projectFiles, SLOW_TESTS } from "./project.ts";
 import { DEPLOYMENT, REPOSITORY_ID, type World } from "./world.ts";
 
@@ -295,8 +296,7 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
     )
   )
     problems.push("the queue was not served in order");
-  for (const run of github.books.runs) problems.push(...run.problems.map((text) => `${run.workflowPath}: ${text}`));
-  problems.push(...github.books.problems.map((text) => `the local GitHub itself failed: ${text}`));
+  problems.push(...judgeRuns(github, `${OWNER}/${NAME}`));
   const buyers = runpod.requests().filter((entry) => entry.create !== null).length;
   say(`RunPod was asked to create ${buyers} times; ${runpod.pods().length - 3} pods were ours`);
 

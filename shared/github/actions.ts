@@ -312,20 +312,14 @@ export function actionsApi(wire: Wire, base: Slashed): ActionsApi {
     listRuns: (filter) => listRuns("listRuns", filter),
 
     listJobs: (runId, attempt) =>
-      wire.list(
-        "listJobs",
-        path`/repos/${base}/actions/runs/${runId}/attempts/${attempt}/jobs`,
-        jobsPage,
-        { key: (job) => job.id },
-      ),
+      wire.list("listJobs", path`/repos/${base}/actions/runs/${runId}/attempts/${attempt}/jobs`, jobsPage, {
+        key: (job) => job.id,
+      }),
 
     listArtifacts: (runId) =>
-      wire.list(
-        "listArtifacts",
-        path`/repos/${base}/actions/runs/${runId}/artifacts`,
-        artifactsPage,
-        { key: (artifact) => artifact.id },
-      ),
+      wire.list("listArtifacts", path`/repos/${base}/actions/runs/${runId}/artifacts`, artifactsPage, {
+        key: (artifact) => artifact.id,
+      }),
 
     async cancelRun(runId) {
       const answer = await wire.change("cancelRun", "POST", path`/repos/${base}/actions/runs/${runId}/cancel`);

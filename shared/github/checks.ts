@@ -145,12 +145,10 @@ export function checksApi(wire: Wire, base: Slashed): ChecksApi {
     },
 
     listCheckRunsForRef: (ref, { filter, name, appId }) =>
-      wire.list(
-        "listCheckRunsForRef",
-        path`/repos/${base}/commits/${ref}/check-runs`,
-        checkRunsPage,
-        { key: (run) => run.id, query: { filter, check_name: name, app_id: appId } },
-      ),
+      wire.list("listCheckRunsForRef", path`/repos/${base}/commits/${ref}/check-runs`, checkRunsPage, {
+        key: (run) => run.id,
+        query: { filter, check_name: name, app_id: appId },
+      }),
 
     async getCheckRunAnnotations(id) {
       let position = 0;

@@ -16,7 +16,9 @@ export interface Running {
 }
 
 export function startCommand(args: readonly string[]): Running {
-  const child = spawn(process.execPath, [join(ROOT, "local", "start.ts"), ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [join(ROOT, "local", "start.ts"), ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let text = "";
   const waiters: { readonly text: string; readonly resolve: () => void }[] = [];
   const hear = (chunk: Buffer) => {

@@ -45,7 +45,12 @@ describe("a good machine", () => {
     });
     expect(run.runner?.args).toBe(`--jitconfig ${canaries.jit}`);
     // Once the card is read, every last word names it: a machine that fails is known by it.
-    expect(exitCall(run)).toEqual({ bearer: canaries.exit, reason: "runner-exited", code: 3, gpuUuid: healthyGpu.uuid });
+    expect(exitCall(run)).toEqual({
+      bearer: canaries.exit,
+      reason: "runner-exited",
+      code: 3,
+      gpuUuid: healthyGpu.uuid,
+    });
     expect(run.code).toBe(3);
   });
 

@@ -119,7 +119,9 @@ describe("pod names", () => {
     const repositories = ["1", "9007199254740993", "9007199254740994"];
     const attempts = ["r1-1", "r9007199254740991-40", "r9007199254740991-39"];
     const names = deployments.flatMap((deployment) =>
-      repositories.flatMap((repositoryId) => attempts.map((attemptId) => podName({ deployment, repositoryId, attemptId }))),
+      repositories.flatMap((repositoryId) =>
+        attempts.map((attemptId) => podName({ deployment, repositoryId, attemptId })),
+      ),
     );
     expect(new Set(names).size).toBe(names.length);
     for (const one of names) expect(one).toMatch(/^gpu-gate-[A-Za-z0-9._-]{1,55}$/);
@@ -127,11 +129,16 @@ describe("pod names", () => {
 
   test("any two different attempts have different, legal names", () => {
     const text = fc.string({ minLength: 1, maxLength: 80 });
-    const identity = fc.record({ deployment: text, repositoryId: text, attemptId: fc.stringMatching(/^r\d{1,15}-\d{1,3}$/) });
+    const identity = fc.record({
+      deployment: text,
+      repositoryId: text,
+      attemptId: fc.stringMatching(/^r\d{1,15}-\d{1,3}$/),
+    });
     fc.assert(
       fc.property(identity, identity, (one, two) => {
         expect(podName(one)).toMatch(/^[A-Za-z0-9._-]{1,64}$/);
-        if (one.attemptId !== two.attemptId) expect(podName({ ...one, attemptId: two.attemptId })).not.toBe(podName(one));
+        if (one.attemptId !== two.attemptId)
+          expect(podName({ ...one, attemptId: two.attemptId })).not.toBe(podName(one));
       }),
     );
   });
