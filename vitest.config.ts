@@ -18,6 +18,8 @@ export default defineConfig({
           exclude: ["test/workerd/**", "test/e2e/**", "test/long/**"],
           testTimeout: 60_000,
           hookTimeout: 60_000,
+          // Many files wait for local servers rather than compute: one worker a core would leave the cores idle.
+          maxWorkers: 3,
         },
       },
       {

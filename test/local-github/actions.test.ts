@@ -141,7 +141,6 @@ describe("a run", () => {
     const id = await dispatched();
     const requested = await bench.hook("workflow_run", "requested", ofRun(id));
     const build = await bench.hook("workflow_job", "in_progress", ofJob("build"));
-    expect(bench.hooks.some((one) => one.event === "workflow_job" && ofJob("test")(one.payload))).toBe(false);
     const done = await bench.hook("workflow_run", "completed", ofRun(id));
     expect([
       at(requested.payload, "workflow_run", "status"),
@@ -153,6 +152,11 @@ describe("a run", () => {
       "success",
     ]);
     const jobs = listOf((await bench.call("GET", `${base}/runs/${id}/jobs`)).body, "jobs");
+    // Told by the run's own times: deliveries may overtake each other on a busy machine.
+    const [first, second] = jobs;
+    expect(Date.parse(String(second?.["created_at"]))).toBeGreaterThanOrEqual(
+      Date.parse(String(first?.["completed_at"])),
+    );
     expect(
       jobs.map((job) => [
         job["name"],
