@@ -2,7 +2,7 @@
  * What makes a tier list acceptable, checked when the configuration loads, long before any money is at stake.
  *
  * Two kinds of rule. Shape: names and ids are there and no id stands in two tiers, or the order of a walk would depend on
- * which one is read. Money: the H100 class and everything reviewed above the ceiling is refused here (issue 4), so that no
+ * which one is read. Money: the H100 class and everything reviewed above the ceiling is refused here, so that no
  * market price and no typing error can let one through later.
  */
 import * as z from "zod";

@@ -167,7 +167,7 @@ const TABLE: readonly Forged[] = [
   },
   {
     what: "another service's audience",
-    token: { aud: "https://pypi.org" },
+    token: { aud: "https://packages.example.org" },
     status: 401,
     reason: { reason: "audience" },
   },
@@ -179,7 +179,7 @@ const TABLE: readonly Forged[] = [
   },
   {
     what: "our audience among others",
-    token: { aud: [GATE_URL, "https://pypi.org"] },
+    token: { aud: [GATE_URL, "https://packages.example.org"] },
     status: 401,
     reason: { reason: "audience" },
   },
