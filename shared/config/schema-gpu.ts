@@ -80,7 +80,10 @@ export const gpuSchema = z
       .max(20)
       .default(["12.6", "12.7", "12.8", "12.9", "13.0"])
       .describe("CUDA versions of the host's driver that are acceptable; 12.6 is the floor."),
-    cloud: z.enum(["secure", "community"]).default("secure").describe("RunPod's secure or community machines."),
+    cloud: z
+      .enum(["secure"])
+      .default("secure")
+      .describe("RunPod's secure machines; community machines are never rented."),
     data_centers: z.array(oneLine(30)).max(50).default([]).describe("RunPod data centres to choose from; empty: any."),
     disk_gb: z.int().min(5).max(500).default(40).describe("Container disk in GB."),
     image: z
