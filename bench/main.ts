@@ -1,5 +1,6 @@
 /**
- * `npm run bench [-- name ...]`: runs the benchmarks and prints their rows as a table and as JSON. Names select modules of
+ * `npm run bench [-- name ...]`: runs the benchmarks, prints each one's rows as a table as soon as it is measured, and
+ * all of them as one line of JSON at the end. Names select modules of
  * this folder; without any all run. Nothing is asserted: targets stand in the notes.
  */
 import process from "node:process";
@@ -30,19 +31,20 @@ if (unknown !== undefined) {
   );
   process.exit(2);
 }
+const NAME_WIDTH = 60;
 const results: Record<string, readonly BenchRow[]> = {};
 for (const [name, load] of Object.entries(MODULES)) {
   if (asked.length > 0 && !asked.includes(name)) continue;
   process.stderr.write(`measuring ${name} ...\n`);
-  results[name] = await (await load()).run();
-}
-const rows = Object.entries(results).flatMap(([module, list]) => list.map((row) => ({ module, ...row })));
-const width = Math.max(...rows.map((row) => row.name.length));
-for (const row of rows) {
-  const value = `${Number(row.value.toFixed(3))} ${row.unit}`;
-  process.stdout.write(
-    `${row.module.padEnd(12)} ${row.name.padEnd(width)}  ${value.padStart(18)}  ${row.note ?? ""}\n`,
-  );
+  const rows = await (await load()).run();
+  results[name] = rows;
+  // At once and not at the end: a run that is stopped has still said what it had measured.
+  for (const row of rows) {
+    const value = `${Number(row.value.toFixed(3))} ${row.unit}`;
+    process.stdout.write(
+      `${name.padEnd(12)} ${row.name.padEnd(NAME_WIDTH)}  ${value.padStart(18)}  ${row.note ?? ""}\n`,
+    );
+  }
 }
 process.stdout.write(`${JSON.stringify(results)}\n`);
 process.exit();
