@@ -1,8 +1,14 @@
-/** `gpu-gate archive`: sends any files as balanced parts with a manifest, and puts them together again. */
+/**
+ * `gpu-gate archive`: sends any files as balanced parts with a manifest, puts them together again, and looks for parts
+ * that an earlier run has sent.
+ */
+import { appendFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
-import { required } from "../files.ts";
+import { required, systemReason } from "../files.ts";
+import { githubGet, repositoryOf } from "../github-get.ts";
+import { findEarlier } from "../transport/find.ts";
 import { joinArchive } from "../transport/join.ts";
 import { findPartProblems, loadManifest } from "../transport/parts.ts";
 import { splitArchive } from "../transport/split.ts";
@@ -18,11 +24,16 @@ const usage = `
 gpu-gate archive split  --out DIR [--name NAME] [--parts ${DEFAULT_PARTS}] FOLDER|FILE...
 gpu-gate archive verify --in DIR [--name NAME]
 gpu-gate archive join   --in DIR [--name NAME] --out DIR
+gpu-gate archive find   --key KEY [--trust WORKFLOW_FILE]...
 
 split   sends the content of a folder, or single files, as NAME.part00, NAME.part01, ... of equal size, and NAME.manifest
         with the SHA-256 of every part and every file. Nothing is compressed; together the parts are one tar archive.
 verify  reads every part and names each that is damaged, missing, empty, extra or swapped.
 join    makes the folder --out from the parts; it appears only when every part and every file has been checked.
+find    looks for archives that an earlier run of this repository built under the same content key. Trusted are only other
+        runs of this job's own workflow file (and of those named with --trust), at the branch this run is at, by events
+        that run that branch's file. Outputs found, run_id and artifact_ids go to GITHUB_OUTPUT. GPU_GATE_TOKEN reads
+        (Actions: read). Any doubt means found=false, and the archives are built.
 
 An interrupted split or join goes on where it stopped when it is called again. NAME is 'archives' unless given.
 The manifest can be read by 'sha256sum --check'; workflows/join-archives.sh joins with bash, tar and coreutils alone.
@@ -43,6 +54,8 @@ export const archiveCommand: Command = {
         out: { type: "string" },
         name: { type: "string", default: "archives" },
         parts: { type: "string", default: String(DEFAULT_PARTS) },
+        key: { type: "string" },
+        trust: { type: "string", multiple: true, default: [] },
       },
     });
     const [action, ...inputs] = positionals;
@@ -59,8 +72,9 @@ export const archiveCommand: Command = {
         partCount(values.parts),
       );
     }
+    if (action === "find") return find(io, required(values.key, "--key", "The content key"), values.trust);
     if (action !== "join" && action !== "verify")
-      throw new UsageError("Say what to do with the archive: split, join or verify.");
+      throw new UsageError("Say what to do with the archive: split, join, verify or find.");
     if (inputs.length > 0)
       throw new UsageError(`'${inputs[0]}' is one word too many; the folder of the parts is given with --in.`);
     const folder = resolve(io.cwd, required(values.in, "--in", "The folder with the parts"));
@@ -89,6 +103,35 @@ async function split(io: Io, inputs: readonly string[], out: string, name: strin
   });
   for (const part of manifest.parts) io.stdout(`${part.sha256}  ${part.file}  ${part.bytes} bytes\n`);
   io.stdout(`${manifestFile(name)} speaks for them.\n`);
+  return EXIT_OK;
+}
+
+async function find(io: Io, key: string, trusted: readonly string[]): Promise<number> {
+  if (!/^[A-Za-z0-9._-]{1,200}$/.test(key))
+    throw new UsageError(`'${key}' is no content key; gpu-gate archive-key makes one.`);
+  const { owner, name } = repositoryOf(undefined, io);
+  const own = /^[^/]+\/[^/]+\/(\.github\/workflows\/[^@]+)@refs\/heads\/(.+)$/.exec(
+    io.env["GITHUB_WORKFLOW_REF"] ?? "",
+  );
+  const [, path, branch] = own ?? [];
+  const currentRunId = io.env["GITHUB_RUN_ID"] ?? "";
+  if (path === undefined || branch === undefined || !/^\d+$/.test(currentRunId))
+    throw new UsageError(
+      "archive find belongs into a job at a branch: GITHUB_WORKFLOW_REF and GITHUB_RUN_ID say which.",
+    );
+  const workflowPaths = new Set([path, ...trusted]);
+  const earlier = await findEarlier({ get: githubGet(io), owner, name, key, currentRunId, workflowPaths, branch });
+  const found = earlier.kind === "found";
+  if (found) io.stdout(`Run ${earlier.runId} has built ${key}: artifacts ${earlier.artifactIds}.\n`);
+  else io.stdout(`Nothing to use again: ${earlier.why}. The archives are built.\n`);
+  const file = io.env["GITHUB_OUTPUT"] ?? "";
+  if (file === "") return EXIT_OK;
+  const ids = found ? `run_id=${earlier.runId}\nartifact_ids=${earlier.artifactIds}\n` : "";
+  try {
+    await appendFile(file, `found=${found}\n${ids}`);
+  } catch (error) {
+    throw new UsageError(`GITHUB_OUTPUT cannot be written: ${systemReason(error)}.`, { cause: error });
+  }
   return EXIT_OK;
 }
 

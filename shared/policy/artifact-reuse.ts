@@ -2,9 +2,9 @@
  * Finds an archive that an earlier trusted run already built, by the name that encodes its content key.
  *
  * A name proves nothing by itself: any job of the repository may upload an artifact under any name. So the producing run
- * must be another run, of this very repository's own branch, of a trusted workflow file, started by an event whose
- * workflow comes from the default branch. A `pull_request` run executes the pull request's own workflow file and never
- * counts. Reuse only saves time: every doubt ends the search, and the archive is built fresh.
+ * must be another run, of this very repository's default branch, of a trusted workflow file, started by an event whose
+ * workflow comes from that branch. A `pull_request` run executes the pull request's own workflow file and never counts;
+ * a dispatch or a push at another branch executes that branch's file, which anyone who can push may have changed. Reuse only saves time: every doubt ends the search, and the archive is built fresh.
  */
 import { err, ok, type Result } from "../result.ts";
 
@@ -22,16 +22,19 @@ export interface ProducerRun {
   readonly event: string;
   /** Null for a deleted fork. */
   readonly headRepository: string | null;
+  readonly headBranch: string | null;
 }
 
 export interface ArtifactTrust {
   readonly repository: string;
   readonly currentRunId: string;
   readonly workflowPaths: ReadonlySet<string>;
+  /** The default branch; null where the branch is not looked at, which only upstream's rules do. */
+  readonly branch: string | null;
   readonly events: ReadonlySet<string>;
 }
 
-/** Events whose workflow file is always the default branch's, or that of a branch nobody but writers can push. */
+/** Events whose workflow file is that of the branch the run is at. */
 export const TRUSTED_PRODUCER_EVENTS: ReadonlySet<string> = new Set([
   "workflow_run",
   "workflow_dispatch",
@@ -73,6 +76,7 @@ export function isTrustedProducer(run: ProducerRun, trust: ArtifactTrust): boole
   return (
     run.id !== trust.currentRunId &&
     run.headRepository === trust.repository &&
+    (trust.branch === null || run.headBranch === trust.branch) &&
     trust.workflowPaths.has(run.workflowPath) &&
     trust.events.has(run.event)
   );

@@ -101,6 +101,7 @@ describe("an archive of an earlier run", () => {
     repository: "o/r",
     currentRunId: "999",
     workflowPaths: new Set([".github/workflows/prepare.yml"]),
+    branch: "main",
     events: TRUSTED_PRODUCER_EVENTS,
   };
   const row = (more: Partial<ArtifactRow> = {}): ArtifactRow => ({
@@ -115,6 +116,7 @@ describe("an archive of an earlier run", () => {
     workflowPath: ".github/workflows/prepare.yml",
     event: "workflow_dispatch",
     headRepository: "o/r",
+    headBranch: "main",
     ...more,
   });
   const find = (rows: ArtifactRow[], run: ProducerRun | null) =>
@@ -128,6 +130,8 @@ describe("an archive of an earlier run", () => {
     ["the current run", { id: "999" }],
     ["a fork", { headRepository: "evil/r" }],
     ["a deleted fork", { headRepository: null }],
+    ["another branch", { headBranch: "main-2" }],
+    ["no branch", { headBranch: null }],
     ["another workflow", { workflowPath: ".github/workflows/other.yml" }],
     ["a look-alike path", { workflowPath: ".github/workflows/prepare.yml@evil" }],
     ["a pull request's own workflow file", { event: "pull_request" }],

@@ -203,21 +203,40 @@ describe("preparation", () => {
   it("runs the tested revision with a read-only token, a read-only cache and no device", () => {
     const plan = shippedPlan("gpu-gate-prepare.yml");
     for (const job of plan.jobs) {
-      expect(job.permissions).toEqual({ contents: "read" });
       expect(job.cacheMode).toBe("read");
       expect(job.runsOn.map((label) => label.source)).toEqual(["ubuntu-24.04"]);
     }
-    expect(shippedText("gpu-gate-prepare.yml")).not.toMatch(/secrets\.|id-token: write|github\.token/);
+    const testing = plan.jobs.filter((job) => JSON.stringify(job.steps).includes("inputs.tested_sha"));
+    expect(testing.map((job) => [job.id, job.permissions])).toEqual([
+      ["runtime", { contents: "read" }],
+      ["archives", { contents: "read" }],
+    ]);
+    for (const job of testing) expect(JSON.stringify(job)).not.toMatch(/github\.token|GITHUB_TOKEN/);
+    expect(shippedText("gpu-gate-prepare.yml")).not.toMatch(/secrets\.|id-token: write/);
     const env = plan.jobs.find((job) => job.id === "archives")?.env ?? {};
     expect(env["CUDA_VISIBLE_DEVICES"]?.source).toBe("");
     expect(env["RAYON_NUM_THREADS"]?.source).toBe("1");
+  });
+
+  it("looks for earlier archives with the one wider token, in a job that runs nothing of the tested revision", () => {
+    const earlier = shippedPlan("gpu-gate-prepare.yml").jobs.find((job) => job.id === "earlier");
+    expect(earlier?.permissions).toEqual({ actions: "read", contents: "read" });
+    const checkouts = (earlier?.steps ?? []).flatMap((step) =>
+      step.kind === "uses" && step.uses.action === "actions/checkout" ? [step.with["ref"]?.source] : [],
+    );
+    expect(checkouts).toEqual(["${{ github.sha }}"]);
+    // Whatever breaks there is a build, never a failed preparation.
+    const strict = (earlier?.steps ?? []).filter((step) => !step.continueOnError).map((step) => step.name?.source);
+    expect(strict).toEqual(["Say what may be used"]);
   });
 
   it("runs the host tests on a cache hit as on a fresh build", () => {
     const steps = shippedPlan("gpu-gate-prepare.yml").jobs.find((job) => job.id === "archives")?.steps ?? [];
     const condition = (name: string): string | undefined =>
       steps.find((step) => step.name?.source === name)?.condition.source;
-    expect(condition("Build the archives")).toBe("steps.cache.outputs.cache-hit != 'true'");
+    expect(condition("Build the archives")).toBe(
+      "steps.cache.outputs.cache-hit != 'true' && steps.earlier.outcome != 'success'",
+    );
     expect(condition("Run the host tests from the archives")).toBe("success()");
   });
 
@@ -228,6 +247,7 @@ describe("preparation", () => {
     );
     expect(uploads.map((one) => one["path"]?.source)).toEqual([
       ...[0, 1, 2, 3, 4].map((n) => `parts/archives.part0${n}`),
+      "parts/archives.manifest",
       "parts/archives.manifest",
     ]);
     for (const one of uploads) {

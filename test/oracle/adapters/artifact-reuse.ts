@@ -42,6 +42,7 @@ async function search(testCase: CorpusCase): Promise<Expected> {
     repository: String(testCase["repository"]),
     currentRunId: String(testCase["currentRunId"]),
     workflowPaths: WORKFLOWS,
+    branch: null,
     events: TRUSTED_PRODUCER_EVENTS,
   };
   const result = await findArtifact(String(testCase["artifactName"]), listing, trust, (runId) => {
@@ -80,6 +81,7 @@ function producer(body: unknown): ProducerRun | null {
     workflowPath: String(body["path"]),
     event: String(body["event"]),
     headRepository: isRecord(head) && typeof head["full_name"] === "string" ? head["full_name"] : null,
+    headBranch: null,
   };
 }
 

@@ -1,0 +1,178 @@
+/**
+ * Archives of an earlier preparation, used again: the shipped workflow file and the bundled tool on the local GitHub's own
+ * hosted machines, and the look-up against its routes, with runs that are not what they seem.
+ */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import type { WorkflowRun } from "../../local/github/model.ts";
+import { bundleCli } from "../../scripts/bundle-cli.ts";
+import { gpuGate } from "../hosted/io.ts";
+import { openBench, type Bench } from "../local-github/harness.ts";
+import { jobOf, ofRun } from "../local-github/workflows.ts";
+import { shippedText } from "./shipped.ts";
+
+const PREPARE = ".github/workflows/gpu-gate-prepare.yml";
+const KEY = "v1-ubuntu24.04-abc";
+const MARKER = `gpu-gate-archives-of-${KEY}`;
+
+const BUILD = 'echo "compiled for $(git rev-parse HEAD)" > "$1/program"\n';
+/** The host tests see what the paid job will see: the program, and no other commit's mark. */
+const HOST_TESTS = 'cat "$1/program"\ntest ! -e "$1/TESTED_SHA"\n';
+
+let bench: Bench;
+let folder: string;
+let first: WorkflowRun;
+let tested: string;
+
+async function prepare(request: string, sha: string): Promise<WorkflowRun> {
+  const inputs = { request, tested_sha: sha, archive_key: KEY };
+  const id = bench.repo.dispatchWorkflow(PREPARE, "ada", inputs);
+  await bench.hook("workflow_run", "completed", ofRun(id));
+  const run = bench.repo.runs().find((one) => one.id === id);
+  if (run === undefined) throw new Error("no such run");
+  expect(jobOf(run, "Archives and host tests").conclusion, run.attempts[0]?.jobs.map((job) => job.log).join("\n")).toBe(
+    "success",
+  );
+  return run;
+}
+
+const step = (run: WorkflowRun, name: string, job = "Archives and host tests"): unknown =>
+  jobOf(run, job).steps.find((one) => one.name === name)?.conclusion;
+
+const look = async (env: Readonly<Record<string, string>> = {}) =>
+  gpuGate(["archive", "find", "--key", KEY], {
+    env: {
+      GITHUB_API_URL: bench.github.url,
+      GITHUB_REPOSITORY: "octo/lab",
+      GITHUB_RUN_ID: "1",
+      GITHUB_WORKFLOW_REF: `octo/lab/${PREPARE}@refs/heads/main`,
+      GPU_GATE_TOKEN: await bench.token(),
+      ...env,
+    },
+    fetch: (input, init) => fetch(input, init),
+  });
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "gpu-gate-earlier-"));
+  const tool = join(folder, "gpu-gate.mjs");
+  await bundleCli(tool);
+  bench = await openBench({ hosted: { folder: join(folder, "machines") } });
+  bench.repo.commit({
+    files: {
+      [PREPARE]: shippedText("gpu-gate-prepare.yml"),
+      ".github/gpu-gate/gpu-gate.mjs": readFileSync(tool, "utf8"),
+      ".github/gpu-gate/build.sh": BUILD,
+      ".github/gpu-gate/test-host.sh": HOST_TESTS,
+    },
+  });
+  tested = bench.repo.sha();
+  first = await prepare("r-1", tested);
+});
+
+afterAll(async () => {
+  await bench.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Later runs of a test must not be found by the next. */
+const putAside = (run: WorkflowRun): void => {
+  for (const artifact of run.artifacts) artifact.deleted = true;
+};
+
+describe("a preparation whose content was built before", () => {
+  it("builds, the first time", () => {
+    expect([step(first, "Build the archives"), step(first, "Use the archives of an earlier run")]).toEqual([
+      "success",
+      "skipped",
+    ]);
+    expect(first.artifacts.map((artifact) => artifact.name)).toContain(MARKER);
+  });
+
+  it("takes what the earlier run built, tests it on the host, and hands it on as its own commit's", async () => {
+    bench.repo.commit({ files: { "notes.md": "not in the key\n" } });
+    const second = await prepare("r-2", bench.repo.sha());
+    expect([step(second, "Build the archives"), step(second, "Use the archives of an earlier run")]).toEqual([
+      "skipped",
+      "success",
+    ]);
+    expect(step(second, "Run the host tests from the archives")).toBe("success");
+    expect(jobOf(second, "Archives and host tests").log).toContain(`compiled for ${tested}`);
+    const names = second.artifacts.map((artifact) => artifact.name).filter((name) => name.startsWith("gpu-gate-arch"));
+    expect(names).toHaveLength(7);
+    putAside(second);
+  });
+
+  it("builds anew when the earlier archives are not what their digest says", async () => {
+    const part = first.artifacts.find((artifact) => artifact.name === "gpu-gate-archives-part00");
+    const genuine = part?.digest ?? "";
+    Object.assign(part ?? {}, { digest: `sha256:${"0".repeat(64)}` });
+    const run = await prepare("r-3", tested);
+    Object.assign(part ?? {}, { digest: genuine });
+    expect([step(run, "Build the archives"), jobOf(run, "Archives of an earlier run").conclusion]).toEqual([
+      "success",
+      "success",
+    ]);
+    putAside(run);
+  });
+});
+
+describe("gpu-gate archive find", () => {
+  const undo: (() => void)[] = [];
+  afterEach(() => {
+    for (const one of undo.splice(0)) one();
+  });
+  const forge = (target: object, change: object): void => {
+    const before = { ...target };
+    undo.push(() => void Object.assign(target, before));
+    Object.assign(target, change);
+  };
+
+  it("finds the run and its six artifacts", async () => {
+    const { code, out } = await look();
+    expect(code).toBe(0);
+    expect(out).toContain(`Run ${first.id} has built ${KEY}`);
+    expect(out.match(/\d+(?:,\d+){5}\./)).not.toBeNull();
+  });
+
+  const marker = (): object => first.artifacts.find((artifact) => artifact.name === MARKER) ?? {};
+  it.each([
+    [
+      "of another workflow file",
+      () => forge(first, { workflow: { ...first.workflow, path: ".github/workflows/x.yml" } }),
+    ],
+    ["at another branch", () => forge(first, { headBranch: "feature" })],
+    ["of a fork", () => forge(first, { headRepository: { ...first.repository, id: 1, name: "fork" } })],
+    ["by a pull request", () => forge(first, { event: "pull_request" })],
+    ["by pull_request_target", () => forge(first, { event: "pull_request_target" })],
+    ["whose artifacts have expired", () => first.artifacts.forEach((one) => forge(one, { expiresAt: 1 }))],
+    ["whose mark has expired", () => forge(marker(), { expiresAt: 1 })],
+    ["that lost a part", () => forge(first.artifacts[2] ?? {}, { deleted: true })],
+    ["of another key", () => forge(marker(), { name: `${MARKER}d` })],
+  ])("does not take the archives of a run %s", async (_what, forged) => {
+    forged();
+    const { code, out } = await look();
+    expect([code, out.startsWith("Nothing to use again: ")]).toEqual([0, true]);
+  });
+
+  it.each([
+    ["the list", /\/actions\/artifacts$/],
+    ["the run", /\/actions\/runs\/\d+$/],
+    ["the run's own artifacts", /\/actions\/runs\/\d+\/artifacts$/],
+  ])("gives up when %s cannot be read", async (_what, path) => {
+    bench.github.faults.next({ method: "GET", path }, { status: 502 });
+    const { code, out } = await look();
+    expect([code, out.includes("could not be read")]).toEqual([0, true]);
+  });
+
+  it("never finds the run that asks", async () => {
+    expect((await look({ GITHUB_RUN_ID: String(first.id) })).out).toContain(`no trusted run has built ${KEY}`);
+  });
+
+  it("says so when the token may not read, and refuses outside of a job", async () => {
+    const blind = await bench.token({ permissions: { contents: "read" } });
+    expect((await look({ GPU_GATE_TOKEN: blind })).out).toContain("list of artifacts could not be read");
+    expect(await look({ GITHUB_WORKFLOW_REF: "" })).toMatchObject({ code: 2 });
+  });
+});
