@@ -40,6 +40,12 @@ export class InstallationControl {
   }
 
   /** Permissions as a maintainer accepted them; what a token holds beyond these is worth nothing from now on. */
+  /** Takes permissions away, as an owner does who declines them. */
+  withhold(...names: readonly string[]): void {
+    const left = Object.entries(this.#installation.permissions).filter(([name]) => !names.includes(name));
+    this.setPermissions(Object.fromEntries(left));
+  }
+
   setPermissions(permissions: Readonly<Record<string, "read" | "write">>): void {
     this.#installation.permissions = { ...permissions };
     this.#tell("installation", "new_permissions_accepted", {});

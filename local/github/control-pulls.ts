@@ -233,24 +233,16 @@ export class PullControl extends RepositoryView {
   // Merge queue
 
   /** Groups pull requests on a queue branch and asks for checks there. */
-  mergeGroup(numbers: readonly number[]): { headSha: string; headRef: string } {
+  /** The queue puts these together by its rule's method and asks for checks. */
+  mergeGroup(
+    numbers: readonly number[],
+    method: "merge" | "squash" | "rebase" = "merge",
+  ): { headSha: string; headRef: string } {
     const hub = this.hub;
-    const { git, defaultBranch, owner } = this.repository;
+    const { defaultBranch, owner } = this.repository;
     const base = this.sha();
     let head = base;
-    for (const number of numbers) {
-      const pull = this.openPull(number);
-      const files = git.merge(head, pull.head.sha);
-      if (files === null) throw new Error(`pull request ${number} is in conflict with the queue`);
-      const author = { name: owner.login, email: "queue@users.noreply.local" };
-      head = git.commit({
-        files,
-        parents: [head, pull.head.sha],
-        message: `Merge pull request #${number}`,
-        author,
-        at: hub.world.clock.now(),
-      }).sha;
-    }
+    for (const number of numbers) head = this.#queued(head, this.openPull(number), method);
     const branch = `gh-readonly-queue/${defaultBranch}/pr-${numbers.at(-1) ?? 0}-${base}`;
     this.repository.refs.set(headRef(branch), head);
     this.#mergeGroupEvent("checks_requested", head, branch, base, {});
@@ -275,6 +267,30 @@ export class PullControl extends RepositoryView {
     if (sha === undefined) throw new Error(`${this.fullName} has no queue branch ${ref}`);
     this.repository.refs.delete(ref);
     this.#mergeGroupEvent("destroyed", sha, ref.replace("refs/heads/", ""), this.sha(), { reason });
+  }
+
+  /** One pull request put onto the queue's head so far; gives the new head. */
+  #queued(head: string, pull: PullRequest, method: "merge" | "squash" | "rebase"): string {
+    const { git, owner } = this.repository;
+    const commits = git.commitsBetween(pull.base.sha, pull.head.sha);
+    const steps = method === "rebase" ? commits.map((one) => one.sha) : [pull.head.sha];
+    let onto = head;
+    for (const step of steps) {
+      const files = git.merge(onto, step);
+      if (files === null) throw new Error(`pull request ${pull.number} is in conflict with the queue`);
+      const original = git.readCommit(step);
+      const { message, author } = {
+        merge: {
+          message: `Merge pull request #${pull.number}`,
+          author: { name: owner.login, email: "queue@users.noreply.local" },
+        },
+        squash: { message: `${pull.title} (#${pull.number})`, author: original.author },
+        rebase: original,
+      }[method];
+      const parents = method === "merge" ? [onto, step] : [onto];
+      onto = git.commit({ files, parents, message, author, at: this.hub.world.clock.now() }).sha;
+    }
+    return onto;
   }
 
   #mergeGroupEvent(action: string, sha: string, branch: string, base: string, extra: Record<string, unknown>): void {
@@ -315,6 +331,8 @@ export class PullControl extends RepositoryView {
       labels: new Map(),
       statuses: [],
       branchRules: new Map(),
+      protections: new Map(),
+      releases: [],
     };
     world.repositories.set(fork.id, fork);
     return fork;

@@ -7,7 +7,7 @@
 import { checkWritten, emitCheckRun, newCheckRun, suiteFor } from "./checks.ts";
 import { PullControl } from "./control-pulls.ts";
 import type { Hub } from "./hub.ts";
-import type { CheckRun, Conclusion, RoleName, Runner, WorkflowRun, WorkflowState } from "./model.ts";
+import type { CheckRun, Conclusion, ProtectedCheck, RoleName, Runner, WorkflowRun, WorkflowState } from "./model.ts";
 import { actionsAppId, latestAttempt } from "./model.ts";
 import { headRef } from "./pulls.ts";
 import { renderSuite } from "./render-checks.ts";
@@ -65,6 +65,22 @@ export class RepositoryControl extends PullControl {
     this.repository.branchRules.set(branch, rules);
   }
 
+  /** Classic protection of a branch: the checks it requires; null takes the protection away. */
+  protectBranch(branch: string, checks: readonly ProtectedCheck[] | null): void {
+    if (checks === null) this.repository.protections.delete(branch);
+    else this.repository.protections.set(branch, checks);
+  }
+
+  publishRelease(tag: string, options: { at?: number; prerelease?: boolean } = {}): void {
+    const { at = this.hub.world.clock.now(), prerelease = false } = options;
+    this.repository.releases.push({
+      id: this.hub.world.nextId("release", 150_000_000),
+      tag,
+      prerelease,
+      publishedAt: at,
+    });
+  }
+
   /** Runs of forks' pull requests wait for a maintainer from now on. */
   setForkApproval(required: boolean): void {
     this.repository.approveForkRuns = required;
@@ -114,6 +130,13 @@ export class RepositoryControl extends PullControl {
     run.completedAt = status === "completed" ? now : null;
     checkWritten(this.hub, run, known === null ? "create" : "update", wasCompleted, this.repository.owner);
     return run.id;
+  }
+
+  /** A commit status, as anybody with write access may set it. */
+  reportStatus(sha: string, status: { context: string; state: "error" | "failure" | "pending" | "success" }): void {
+    const id = this.hub.world.nextId("status", 30_000_000_000);
+    const createdAt = this.hub.world.clock.now();
+    this.repository.statuses.push({ id, sha, ...status, description: null, targetUrl: null, createdAt });
   }
 
   /** "Re-run" on one check. The check run itself stays as it is; only its suite is queued again. */

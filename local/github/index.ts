@@ -34,6 +34,7 @@ import { artifactRoutes } from "./routes-artifacts.ts";
 import { checkRoutes } from "./routes-checks.ts";
 import { contentRoutes } from "./routes-contents.ts";
 import { pullRoutes } from "./routes-pulls.ts";
+import { releaseRoutes } from "./routes-releases.ts";
 import { repositoryRoutes } from "./routes-repository.ts";
 import { runnerRoutes } from "./routes-runners.ts";
 import { RunnerDesk } from "./runner-desk.ts";
@@ -150,6 +151,7 @@ const defaultEvents = [
 const routes = [
   ...appRoutes,
   ...repositoryRoutes,
+  ...releaseRoutes,
   ...pullRoutes,
   ...checkRoutes,
   ...contentRoutes,
@@ -285,6 +287,8 @@ class Running implements LocalGitHub {
       labels: new Map(),
       statuses: [],
       branchRules: new Map(),
+      protections: new Map(),
+      releases: [],
       approveForkRuns: false,
     };
     world.repositories.set(repository.id, repository);

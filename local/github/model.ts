@@ -56,8 +56,24 @@ export interface Repository {
   readonly statuses: CommitStatus[];
   /** What `GET /rules/branches/{branch}` answers, per branch. */
   readonly branchRules: Map<string, readonly unknown[]>;
+  /** Classic protection: the checks it requires, per branch. */
+  readonly protections: Map<string, readonly ProtectedCheck[]>;
+  readonly releases: Release[];
   /** Runs of pull requests from forks wait for a maintainer's approval. */
   approveForkRuns: boolean;
+}
+
+export interface ProtectedCheck {
+  readonly context: string;
+  /** Null: whoever reports it. */
+  readonly appId: number | null;
+}
+
+export interface Release {
+  readonly id: number;
+  readonly tag: string;
+  readonly prerelease: boolean;
+  readonly publishedAt: Millis;
 }
 
 export interface Label {

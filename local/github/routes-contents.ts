@@ -87,21 +87,30 @@ function getTree(call: Call): Answer {
   };
 }
 
+function renderRef(hub: Hub, repository: Repository, ref: string, sha: string): Record<string, unknown> {
+  const url = `${repositoryUrl(hub, repository)}/git`;
+  return {
+    ref,
+    node_id: nodeId("Ref", `${repository.id}:${ref}`),
+    url: `${url}/${ref}`,
+    object: { sha, type: "commit", url: `${url}/commits/${sha}` },
+  };
+}
+
 function getRef(call: Call): Answer {
   const repository = repositoryOf(call);
   const ref = `refs/${param(call, "ref")}`;
   const sha = repository.refs.get(ref);
   if (sha === undefined) throw notFound();
-  const url = `${repositoryUrl(call.hub, repository)}/git`;
-  return {
-    status: 200,
-    json: {
-      ref,
-      node_id: nodeId("Ref", `${repository.id}:${ref}`),
-      url: `${url}/${ref}`,
-      object: { sha, type: "commit", url: `${url}/commits/${sha}` },
-    },
-  };
+  return { status: 200, json: renderRef(call.hub, repository, ref, sha) };
+}
+
+/** Every ref that begins so, in one answer: this list has no pages. */
+function matchingRefs(call: Call): Answer {
+  const repository = repositoryOf(call);
+  const start = `refs/${param(call, "ref")}`;
+  const found = [...repository.refs].filter(([ref]) => ref.startsWith(start)).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return { status: 200, json: found.map(([ref, sha]) => renderRef(call.hub, repository, ref, sha)) };
 }
 
 function getCommit(call: Call): Answer {
@@ -181,6 +190,12 @@ export const contentRoutes: readonly Route[] = [
   { ...read, path: "/repos/{owner}/{repo}/contents/{path*}", operation: "repos/get-content", handle: getContent },
   { ...read, path: "/repos/{owner}/{repo}/git/trees/{tree_sha*}", operation: "git/get-tree", handle: getTree },
   { ...read, path: "/repos/{owner}/{repo}/git/ref/{ref*}", operation: "git/get-ref", handle: getRef },
+  {
+    ...read,
+    path: "/repos/{owner}/{repo}/git/matching-refs/{ref*}",
+    operation: "git/list-matching-refs",
+    handle: matchingRefs,
+  },
   {
     ...read,
     path: "/repos/{owner}/{repo}/git/commits/{commit_sha}",

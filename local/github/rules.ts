@@ -314,6 +314,37 @@ export const githubRules: readonly VendorRule[] = [
     test: "tell a merge group without a pull request's number, and its end with the reason",
   },
 
+  {
+    id: "matching-refs",
+    sentence: "matching-refs lists every ref that begins so; none is an empty list, not 404.",
+    fact: `openapi GET ${R}/git/matching-refs/{ref}`,
+    test: "are every ref that begins so, in one answer, and none is an empty list",
+  },
+  {
+    id: "merge-group-commits",
+    sentence: "A queue merges, squashes or rebases; GitHub maps none of the commits it makes itself to a pull request.",
+    fact: `openapi GET ${R}/commits/{commit_sha}/pulls`,
+    test: "is made of merges, or of rewritten commits of one parent that no pull request is told of",
+  },
+  {
+    id: "classic-protection",
+    sentence: "Classic protection's required checks name their App or null, and need Administration read.",
+    fact: "github-facts.md §8",
+    test: "tells its required checks with their Apps, to who may read the administration",
+  },
+  {
+    id: "classic-protection-none",
+    sentence: "A branch without classic protection answers 404.",
+    fact: `openapi GET ${R}/branches/{branch}/protection/required_status_checks`,
+    test: "answers 404 where there is none",
+  },
+  {
+    id: "releases",
+    sentence: "Published releases of a public repository are everybody's to read, the newest first.",
+    fact: `openapi GET ${R}/releases`,
+    test: "of a public repository are anybody's to read, newest first",
+  },
+
   // Checks
   {
     id: "conclusion-completes",

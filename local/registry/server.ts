@@ -19,6 +19,8 @@ export interface LocalRegistry {
   readonly url: string;
   /** Publishes a new image under the tag and gives its digest. */
   publish(tag: string): string;
+  /** Lets a tag point at what another tag points at. */
+  retag(tag: string, as: string): void;
   /** From now on the tag does not exist. */
   remove(tag: string): void;
   /** Everything answers 503 while true. */
@@ -97,6 +99,11 @@ export async function startLocalRegistry(options: LocalRegistryOptions = {}): Pr
   return {
     url: listening.url,
     publish,
+    retag: (tag, as) => {
+      const manifest = tags.get(as);
+      if (manifest === undefined) throw new Error(`the registry has no tag ${as}`);
+      tags.set(tag, manifest);
+    },
     remove: (tag) => {
       tags.delete(tag);
     },

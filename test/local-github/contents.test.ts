@@ -76,6 +76,92 @@ describe("git data", () => {
   });
 });
 
+describe("matching refs", () => {
+  it("are every ref that begins so, in one answer, and none is an empty list", async () => {
+    const pulls = ["one", "two"].map((name) =>
+      bench.repo.openPullRequest({ author: "ada", files: { [`${name}.md`]: "x" }, branch: name }),
+    );
+    const groups = pulls.map((pull) => bench.repo.mergeGroup([pull.number]));
+    const queue = await bench.call("GET", `${base}/git/matching-refs/heads/gh-readonly-queue/`);
+    const named = (reply: { body: unknown }) => listOf(reply.body).map((one) => [one["ref"], at(one, "object", "sha")]);
+    expect(named(queue)).toEqual(groups.map((group) => [group.headRef, group.headSha]).toSorted());
+    expect(named(await bench.call("GET", `${base}/git/matching-refs/heads/tw`))).toEqual([
+      ["refs/heads/two", pulls[1]?.headSha],
+    ]);
+    const none = await bench.call("GET", `${base}/git/matching-refs/heads/nothing`);
+    expect([none.status, none.body]).toEqual([200, []]);
+    for (const group of groups) bench.repo.destroyMergeGroup(group.headRef, "dequeued");
+    expect(named(await bench.call("GET", `${base}/git/matching-refs/heads/gh-readonly-queue/`))).toEqual([]);
+  });
+});
+
+describe("a merge group", () => {
+  it("is made of merges, or of rewritten commits of one parent that no pull request is told of", async () => {
+    const pull = bench.repo.openPullRequest({ author: "ada", files: { "q1.md": "1" }, title: "Queue" });
+    bench.repo.push(pull.number, { author: "ada", files: { "q2.md": "2" } });
+    const parents = async (method: "merge" | "squash" | "rebase") => {
+      const group = bench.repo.mergeGroup([pull.number], method);
+      const reply = await bench.call("GET", `${base}/compare/main...${group.headSha}`);
+      const commits = listOf(reply.body, "commits");
+      const told = await Promise.all(
+        commits.map(async (one) =>
+          listOf((await bench.call("GET", `${base}/commits/${String(one["sha"])}/pulls`)).body).map((p) => p["number"]),
+        ),
+      );
+      bench.repo.destroyMergeGroup(group.headRef, "dequeued");
+      return commits.map((one, index) => [listOf(one, "parents").length, told[index]]);
+    };
+    const mine = [pull.number];
+    // The two original commits, then the queue's merge of them.
+    expect(await parents("merge")).toEqual([
+      [1, mine],
+      [1, mine],
+      [2, []],
+    ]);
+    expect(await parents("squash")).toEqual([[1, []]]);
+    expect(await parents("rebase")).toEqual([
+      [1, []],
+      [1, []],
+    ]);
+  });
+});
+
+describe("classic protection", () => {
+  const path = `${base}/branches/main/protection/required_status_checks`;
+
+  it("tells its required checks with their Apps, to who may read the administration", async () => {
+    bench.repo.protectBranch("main", [
+      { context: "CI GPU gate", appId: 7 },
+      { context: "lint", appId: null },
+    ]);
+    const token = await bench.token({ permissions: { administration: "read" } });
+    const reply = await bench.call("GET", path, undefined, { authorization: `token ${token}` });
+    expect(listOf(reply.body, "checks")).toEqual([
+      { context: "CI GPU gate", app_id: 7 },
+      { context: "lint", app_id: null },
+    ]);
+    const other = await bench.token({ permissions: { contents: "read" } });
+    expect((await bench.call("GET", path, undefined, { authorization: `token ${other}` })).status).toBe(403);
+  });
+
+  it("answers 404 where there is none", async () => {
+    bench.repo.protectBranch("main", null);
+    expect((await bench.call("GET", path)).status).toBe(404);
+  });
+});
+
+describe("releases", () => {
+  it("of a public repository are anybody's to read, newest first", async () => {
+    bench.repo.publishRelease("v1.0.0", { at: Date.parse("2026-10-01T00:00:00Z") });
+    bench.repo.publishRelease("v1.1.0", { at: Date.parse("2026-11-01T00:00:00Z") });
+    const reply = await bench.raw("GET", `${base}/releases`);
+    expect(listOf(reply.body).map((one) => [one["tag_name"], one["published_at"]])).toEqual([
+      ["v1.1.0", "2026-11-01T00:00:00Z"],
+      ["v1.0.0", "2026-10-01T00:00:00Z"],
+    ]);
+  });
+});
+
 describe("compare", () => {
   it("says how two commits stand to each other, and lists at most 300 files, on the first page", async () => {
     const from = bench.repo.sha();

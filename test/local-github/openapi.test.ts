@@ -98,6 +98,10 @@ beforeAll(async () => {
     },
   ]);
   await ask("GET", `${R}/rules/branches/main`);
+  repo.protectBranch("main", [{ context: "CI GPU gate", appId: null }]);
+  await ask("GET", `${R}/branches/main/protection/required_status_checks`);
+  repo.publishRelease("v1.0.0");
+  await ask("GET", `${R}/releases`);
   await ask("POST", `${R}/statuses/${pull.headSha}`, { state: "success", context: "x" });
   await ask("GET", `${R}/commits/${pull.headSha}/status`);
 
@@ -108,6 +112,7 @@ beforeAll(async () => {
   const blob = listOf(tree, "tree").find((entry) => entry["type"] === "blob");
   await ask("GET", `${R}/git/blobs/${String(blob?.["sha"])}`);
   await ask("GET", `${R}/git/ref/heads/main`);
+  await ask("GET", `${R}/git/matching-refs/heads/ma`);
   await ask("GET", `${R}/commits/${pull.headSha}`);
   await ask("GET", `${R}/commits/${pull.headSha}/pulls`);
   await ask("GET", `${R}/compare/main...${pull.headSha}`);
