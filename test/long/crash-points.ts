@@ -8,6 +8,9 @@
 import type { Lane } from "../../durable-objects/gate/store.ts";
 import type { TaskKind } from "../../shared/lifecycle/tasks.ts";
 
+/** The aggregator's check in the matrix's world. */
+export const AGGREGATE = "Required checks";
+
 export type Upstream = "github" | "runpod";
 
 /** A request of the Worker, as the wire sees it. */
@@ -27,10 +30,17 @@ export interface LifeFacts {
   readonly cancelled: boolean;
   /** What was done to provoke a kind that no healthy life has. */
   readonly provoked: boolean;
+  /** A person has started the ended GPU run anew. */
+  readonly rerun: boolean;
+  /** A merge group stands and has been asked for. */
+  readonly grouped: boolean;
 }
 
-/** `plain`: a pull request that passes. `closing`: closed while its tests run. `stray`: a pod of ours that nobody owns. */
-export type Scenario = "plain" | "closing" | "stray";
+/**
+ * `plain`: a pull request that passes. `closing`: closed while its tests run. `stray`: a pod of ours that nobody owns.
+ * `rerun`: passes, then somebody re-runs the GPU run. `late-group`: a merge group whose tests outlast the queue's patience.
+ */
+export type Scenario = "plain" | "closing" | "stray" | "rerun" | "late-group";
 
 type Match = (call: WireCall, life: LifeFacts) => boolean;
 
@@ -85,7 +95,12 @@ const jobs = is("github", "GET", /\/actions\/runs\/\d+\/attempts\/\d+\/jobs/);
 const run = is("github", "GET", /\/actions\/runs\/\d+\/attempts\/\d+$/);
 const deregister = is("github", "DELETE", /\/actions\/runners\/\d+$/);
 const changeCheck = is("github", "PATCH", /\/check-runs\/\d+$/);
-const concludeCheck: Match = (call, life) => changeCheck(call, life) && call.body.includes('"conclusion"');
+const cancel = is("github", "POST", /\/actions\/runs\/\d+\/cancel$/);
+const ownCheck: Match = (call, life) => changeCheck(call, life) && !isAggregate(call);
+/** The aggregator's check of a pull request, as the world's configuration names it. */
+const isAggregate = (call: WireCall): boolean => call.body.includes(`"${AGGREGATE}"`);
+const writeAggregate: Match = (call) => call.upstream === "github" && call.method === "POST" && isAggregate(call);
+const concludeCheck: Match = (call, life) => ownCheck(call, life) && call.body.includes('"conclusion"');
 
 export const TASK_POINTS: Readonly<Record<TaskKind, CrashPoint>> = {
   authorize: around(and(files, (life) => !life.prepared)),
@@ -123,7 +138,7 @@ export const TASK_POINTS: Readonly<Record<TaskKind, CrashPoint>> = {
   "delete-pod": around(deletePod),
   "verify-gone": around(and(getPod, (life) => life.deleted)),
   "list-pods": around(and(listPods, (life) => life.deleted)),
-  "cancel-run": around(is("github", "POST", /\/actions\/runs\/\d+\/cancel$/), { scenario: "closing" }),
+  "cancel-run": around(cancel, { scenario: "closing" }),
   // A run that ended by itself may have been read to its end already; one that was cancelled is read after that.
   "read-run": around(
     and(run, (life) => life.cancelled),
@@ -139,9 +154,17 @@ export const LANE_POINTS: Readonly<Record<Lane, CrashPoint | string>> = {
   cost: around(and(jobs, (life) => life.deleted)),
   stray: around(deletePod, { scenario: "stray" }),
   reconcile: around(is("github", "GET", /\/pulls\?.*state=open/)),
-  aggregate: "reads, then one check written like the check lane's; off in this world's configuration",
-  rerun: "one cancel like cancel-run's; starts with a person's re-run, which no life of this matrix has",
-  deadline: "one read; merge groups only, which no life of this matrix has",
+  aggregate: around(writeAggregate),
+  rerun: around(
+    and(cancel, (life) => life.rerun),
+    { scenario: "rerun" },
+  ),
+  // Calls nobody: killed at the last look at the job before the time is up, and when the deletion that follows arrives.
+  deadline: between(
+    and(jobs, (life) => life.grouped && life.created && !life.deleted),
+    and(deletePod, (life) => life.grouped),
+    { scenario: "late-group" },
+  ),
 };
 
 export interface NamedPoint {

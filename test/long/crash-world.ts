@@ -27,12 +27,32 @@ import {
   SLOW_TESTS,
 } from "../../local/world/workflows.ts";
 import { ownershipTags, podName } from "../../shared/runpod/tags.ts";
+import { unreachable } from "../../shared/result.ts";
 import { CONFIG } from "../gate/life.ts";
-import type { CrashPoint, LifeFacts, NamedPoint, Scenario, Upstream, WireCall } from "./crash-points.ts";
+import {
+  AGGREGATE,
+  type CrashPoint,
+  type LifeFacts,
+  type NamedPoint,
+  type Scenario,
+  type Upstream,
+  type WireCall,
+} from "./crash-points.ts";
 
 const DEPLOYMENT = "crash";
 const REPOSITORY_ID = "101";
 const PATIENCE_MS = 120_000;
+/** The queue waits a minute; less this margin, the gate's own limit falls into tests that take half a minute. */
+const QUEUE_MINUTES = 1;
+const QUEUE_MARGIN_S = 42;
+const WORLD_CONFIG = CONFIG.replace("reconcile: 60", "reconcile: 1\n  market_cache: 0.05").replace(
+  "limits:\n",
+  `merge_queue: { pre_gate: [], margin: ${QUEUE_MARGIN_S} }
+required_checks: [{ name: CI GPU gate }]
+aggregator: { name: ${AGGREGATE}, registration_grace: 1.5 }
+limits:
+`,
+);
 
 const viewSchema = z.object({
   repositories: z.array(
@@ -101,13 +121,16 @@ export class CrashWorld {
       id: Number(REPOSITORY_ID),
       files: {
         "README.md": "# tensors\n",
-        ".github/gpu-gate.yml": CONFIG.replace("reconcile: 60", "reconcile: 1\n  market_cache: 0.05"),
+        ".github/gpu-gate.yml": WORLD_CONFIG,
         [CI]: "name: CI\n",
         [PREPARE]: "name: GPU gate prepare\n",
         [EXECUTE]: "name: GPU gate execute\n",
       },
     });
     this.#repository.addCollaborator("mira", "admin");
+    this.#repository.setBranchRules("main", [
+      { type: "merge_queue", parameters: { check_response_timeout_minutes: QUEUE_MINUTES } },
+    ]);
     github.setWorkflowScript(CI, ciScript);
     github.setWorkflowScript(PREPARE, prepareScript);
     github.setWorkflowScript(
@@ -181,7 +204,7 @@ export class CrashWorld {
     this.#crashes = 0;
     this.#lives += 1;
     const scenario: Scenario = points[0]?.point.scenario ?? "plain";
-    const problems = scenario === "stray" ? await this.#stray() : await this.#pull(scenario);
+    const problems = await this.#play(scenario);
     for (const order of this.#orders) {
       if (!order.done) problems.push(`${nameOf(order.named)}: no call to kill at was ever made`);
     }
@@ -189,42 +212,115 @@ export class CrashWorld {
     return { crashes: this.#crashes, problems, tookMs: Date.now() - began };
   }
 
-  async #pull(scenario: "plain" | "closing"): Promise<string[]> {
+  async #play(scenario: Scenario): Promise<string[]> {
+    switch (scenario) {
+      case "plain":
+      case "closing":
+      case "rerun":
+        return this.#pull(scenario);
+      case "late-group":
+        return this.#lateGroup();
+      case "stray":
+        return this.#stray();
+      default:
+        return unreachable(scenario, "scenario");
+    }
+  }
+
+  async #pull(scenario: "plain" | "closing" | "rerun"): Promise<string[]> {
     const name = `life${this.#lives}`;
-    const podsBefore = new Set(this.runpod.pods().map((pod) => pod.id));
+    const podsOf = this.#podsFromNow();
     const pull = this.#repository.openPullRequest({
       author: "mira",
       title: name,
       files: { [`src/${name}.rs`]: "pub fn f() {}\n", ...(scenario === "closing" ? { [SLOW_TESTS]: "yes\n" } : {}) },
     });
     const head = pull.headSha;
-    const row = (view: View) => view.recent.find((one) => one.headSha === head);
     if (scenario === "closing") {
-      await this.#until(`${name} to run its tests`, (view) => row(view)?.state === "executing");
+      await this.#until(`${name} to run its tests`, (view) => rowsOf(view, head).at(0)?.state === "executing");
       this.#repository.close(pull.number);
     }
-    const podsOf = () => this.runpod.pods().filter((pod) => !podsBefore.has(pod.id));
-    const settled = (view: View): boolean =>
-      row(view)?.state === "concluded" &&
-      row(view)?.published === true &&
-      podsOf().every((pod) => view.ledger.some((line) => line.pod_id === pod.id && line.proven_at !== null));
-    const view = await this.#until(`${name} to end`, settled).catch((error: unknown) => String(error));
+    let view = await this.#end(name, head, 1, podsOf);
     if (typeof view === "string") return [view];
-    if (scenario === "plain") this.#repository.close(pull.number);
     const problems: string[] = [];
-    const wanted = scenario === "plain" ? "passed" : "closed";
-    const mayEnd = this.#orders.some(({ named: { point, side } }) => point.mayEnd?.includes(side) === true);
-    if (mayEnd && row(view)?.verdict === "infrastructure" && podsOf().length === 0 && view.lock.holder === null)
-      return [];
-    if (row(view)?.verdict !== wanted)
-      problems.push(`${name}: ${wanted} expected, ${row(view)?.verdict ?? "none"} seen`);
-    const checks = this.#repository.checkRuns(head).filter((one) => one.name === "CI GPU gate");
-    const conclusion = scenario === "plain" ? "success" : "cancelled";
-    if (checks.length === 0 || !checks.every((one) => one.status === "completed" && one.conclusion === conclusion)) {
-      problems.push(`${name}: checks ${checks.map((one) => `${one.status}/${one.conclusion ?? ""}`).join(", ")}`);
+    if (scenario === "rerun") {
+      // The newest: the one whose tests passed.
+      const run = this.#repository.runs(EXECUTE).at(-1);
+      this.#life.rerun = true;
+      this.#repository.rerunWorkflow(run?.id ?? 0, "mira");
+      view = await this.#end(`${name}, asked for again`, head, 2, podsOf);
+      if (typeof view === "string") return [view];
+      const last = run?.attempts.at(-1);
+      if (last?.number !== 2 || last.conclusion !== "cancelled") {
+        problems.push(`${name}: the uninvited attempt is ${last?.number ?? "?"}/${last?.conclusion ?? "none"}`);
+      }
     }
+    if (scenario !== "closing") this.#repository.close(pull.number);
+    const wanted = scenario === "closing" ? "closed" : "passed";
+    const verdict = rowsOf(view, head).at(0)?.verdict ?? "none";
+    const mayEnd = this.#orders.some(({ named: { point, side } }) => point.mayEnd?.includes(side) === true);
+    if (mayEnd && verdict === "infrastructure" && podsOf().length === 0 && view.lock.holder === null) return [];
+    if (verdict !== wanted) problems.push(`${name}: ${wanted} expected, ${verdict} seen`);
+    problems.push(...this.#judgeChecks(name, head, scenario === "closing" ? "cancelled" : "success"));
     if (view.lock.holder !== null) problems.push(`${name}: the lock is still held`);
     return [...problems, ...judgePods(name, podsOf(), view)];
+  }
+
+  /** A green member in a merge group whose own tests are slow: the gate's limit for the queue ends it in their middle. */
+  async #lateGroup(): Promise<string[]> {
+    const name = `group${this.#lives}`;
+    const pull = this.#repository.openPullRequest({
+      author: "mira",
+      title: name,
+      files: { [`src/${name}.rs`]: "pub fn f() {}\n" },
+    });
+    const member = await this.#end(name, pull.headSha, 1, this.#podsFromNow());
+    if (typeof member === "string") return [member];
+    const podsOf = this.#podsFromNow();
+    // The default branch got slow tests since: the group has them, its member alone had not.
+    this.#repository.commit({ files: { [SLOW_TESTS]: "" } });
+    this.#life = { ...freshFacts(), grouped: true };
+    const { headSha } = this.#repository.mergeGroup([pull.number]);
+    const view = await this.#end(`${name}'s queue entry`, headSha, 1, podsOf);
+    this.#repository.commit({ files: { [SLOW_TESTS]: null } });
+    this.#repository.close(pull.number);
+    if (typeof view === "string") return [view];
+    const verdict = rowsOf(view, headSha).at(0)?.verdict ?? "none";
+    const problems = verdict === "deadline" ? [] : [`${name}: deadline expected, ${verdict} seen`];
+    problems.push(...this.#judgeChecks(name, headSha, "timed_out"));
+    if (view.lock.holder !== null) problems.push(`${name}: the lock is still held`);
+    return [...problems, ...judgePods(name, podsOf(), view)];
+  }
+
+  #judgeChecks(name: string, head: string, conclusion: string): string[] {
+    const checks = this.#repository.checkRuns(head).filter((one) => one.name === "CI GPU gate");
+    const right =
+      checks.length > 0 && checks.every((one) => one.status === "completed" && one.conclusion === conclusion);
+    return right ? [] : [`${name}: checks ${checks.map((one) => `${one.status}/${one.conclusion ?? ""}`).join(", ")}`];
+  }
+
+  /** The pods rented from here on. */
+  #podsFromNow(): () => ReturnType<LocalRunPod["pods"]> {
+    const before = new Set(this.runpod.pods().map((pod) => pod.id));
+    return () => this.runpod.pods().filter((pod) => !before.has(pod.id));
+  }
+
+  /** Waits until so many requests of a head are concluded and published and every pod is proven gone; else says what is. */
+  #end(
+    what: string,
+    head: string,
+    requests: number,
+    podsOf: () => ReturnType<LocalRunPod["pods"]>,
+  ): Promise<View | string> {
+    const settled = (view: View): boolean => {
+      const rows = rowsOf(view, head);
+      return (
+        rows.length >= requests &&
+        rows.every((row) => row.state === "concluded" && row.published) &&
+        podsOf().every((pod) => view.ledger.some((line) => line.pod_id === pod.id && line.proven_at !== null))
+      );
+    };
+    return this.#until(`${what} to end`, settled).catch((error: unknown) => String(error));
   }
 
   /** A pod of this deployment whose attempt no gate knows; it must go, and get its own ledger line. */
@@ -355,6 +451,11 @@ export class CrashWorld {
   }
 }
 
+/** The requests of a head, newest first as the view lists them. */
+function rowsOf(view: View, head: string): View["recent"] {
+  return view.recent.filter((one) => one.headSha === head);
+}
+
 export function nameOf({ name, side }: NamedPoint): string {
   return `${side} ${name}`;
 }
@@ -362,7 +463,16 @@ export function nameOf({ name, side }: NamedPoint): string {
 export type { CrashPoint };
 
 function freshFacts(): Facts {
-  return { prepared: false, executed: false, created: false, deleted: false, cancelled: false, provoked: false };
+  return {
+    prepared: false,
+    executed: false,
+    created: false,
+    deleted: false,
+    cancelled: false,
+    provoked: false,
+    rerun: false,
+    grouped: false,
+  };
 }
 
 /** By RunPod's own books: all gone, one ledger line each, never two alive at once, and no more than one replaced. */

@@ -17,7 +17,7 @@ describe("the crash matrix", () => {
 
   it("kills in the lanes beside the main one as well", () => {
     const lanes = new Set(allPoints().flatMap((one) => (one.name.startsWith("lane ") ? [one.name.slice(5)] : [])));
-    expect([...lanes].toSorted()).toEqual(["check", "cost", "reconcile", "stray"]);
+    expect([...lanes].toSorted()).toEqual(["aggregate", "check", "cost", "deadline", "reconcile", "rerun", "stray"]);
   });
 
   it("kills at a call only: before it is passed on, or after it was answered", () => {
