@@ -2,6 +2,7 @@
 import type * as z from "zod";
 import { safeText } from "../shared/http.ts";
 import { err, ok, type Result } from "../shared/result.ts";
+import { addressFor } from "./addresses.ts";
 import { UsageError, type Io } from "./command.ts";
 
 const TIMEOUT_MS = 60_000;
@@ -11,8 +12,8 @@ export const TOKEN_VARIABLE = "GPU_GATE_OPERATOR_TOKEN";
 
 /** The address from `--url` or GPU_GATE_URL, without a slash at its end. */
 export function addressOf(given: string | undefined, io: Io): string {
-  const url = (given ?? io.env["GPU_GATE_URL"] ?? "").replace(/\/+$/, "");
-  if (/^https?:\/\/\S+$/.test(url)) return url;
+  const url = given ?? io.env["GPU_GATE_URL"] ?? "";
+  if (/^https?:\/\/\S+$/.test(url)) return addressFor("The control plane's address", url);
   throw new UsageError("The control plane's address is missing: give --url or set GPU_GATE_URL.");
 }
 
@@ -43,6 +44,8 @@ export async function callControlPlane<T>(call: Call, schema: z.ZodType<T>, io: 
         ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
         ...(body === undefined ? {} : { "content-type": "application/json" }),
       },
+      // Followed, a redirect would take the question, and its body, to whoever it names.
+      redirect: "manual",
       signal: AbortSignal.timeout(TIMEOUT_MS),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });

@@ -14,6 +14,7 @@ import { describeFailure, failureClass, type GitHubFailure } from "../shared/git
 import { safeText } from "../shared/http.ts";
 import type { Millis } from "../shared/ports.ts";
 import { err, ok, type Result } from "../shared/result.ts";
+import { outOfMarkdown } from "../shared/text.ts";
 import { UsageError, type Io } from "./command.ts";
 
 /** What the default branch says, as the control plane reads it. */
@@ -183,7 +184,7 @@ function finish(check: CheckRun, io: Io): boolean {
 function plain(text: string): string {
   return text
     .split("\n")
-    .map((line) => safeText(line.replaceAll(/\\([\\`*_{}[\]<>#|@!])/g, "$1"), 500))
+    .map((line) => safeText(outOfMarkdown(line), 500))
     .join("\n")
     .trim();
 }

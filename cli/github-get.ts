@@ -1,5 +1,7 @@
 /** The small read-only GitHub client of the hosted jobs' commands: one GET, one answer, never an exception. */
 import type { GetPage } from "../shared/policy/read-runners.ts";
+import { sameServerFetch } from "../shared/github/call.ts";
+import { githubAddress } from "./addresses.ts";
 import { UsageError, type Io } from "./command.ts";
 
 const TIMEOUT_MS = 30_000;
@@ -15,10 +17,10 @@ export function githubGet(io: Io): GetPage {
   if (token === undefined) {
     return () => Promise.resolve({ kind: "failure", what: `no token: set ${TOKEN_VARIABLES[0]} to one that may read` });
   }
-  const base = (io.env["GITHUB_API_URL"] ?? "https://api.github.com").replace(/\/+$/u, "");
+  const base = githubAddress(io);
   return async (path) => {
     try {
-      const response = await io.fetch(`${base}${path}`, {
+      const response = await sameServerFetch(io.fetch, `${base}${path}`, {
         headers: {
           accept: "application/vnd.github+json",
           authorization: `Bearer ${token}`,

@@ -11,6 +11,7 @@ import { createGitHubClient, type GitHubClient } from "../shared/github/client.t
 import { createEtagCache } from "../shared/github/etag.ts";
 import { err, ok, type Result } from "../shared/result.ts";
 import { UsageError, type Io } from "./command.ts";
+import { githubAddress } from "./addresses.ts";
 import { repositoryOf } from "./github-get.ts";
 
 /** As `gh` itself reads them. */
@@ -51,7 +52,7 @@ export function userGitHub(
   token: string,
   repository: { readonly owner: string; readonly name: string },
 ): GitHubClient {
-  const base = (io.env["GITHUB_API_URL"] ?? "https://api.github.com").replace(/\/+$/u, "");
+  const base = githubAddress(io);
   const deps = { fetch: io.fetch, clock: { now: io.now } };
   return createGitHubClient({
     repository: { id: `${repository.owner}/${repository.name}`, ...repository, installationId: null },

@@ -5,12 +5,20 @@
  * that spends money.
  */
 import * as z from "zod";
+import { addressProblem } from "../shared/addresses.ts";
 import { DEFAULT_REAP_LIMITS, type ReapLimits } from "../shared/lifecycle/reap.ts";
 import type { Millis } from "../shared/ports.ts";
 import { err, ok, type Result } from "../shared/result.ts";
 
 const DEFAULT_LOOKUPS = 20;
-const url = z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, ""));
+/** Keys and tokens are sent to most of these: over TLS, or to a server on this machine. */
+const url = z
+  .url({ protocol: /^https?$/ })
+  .transform((text) => text.replace(/\/+$/, ""))
+  .superRefine((text, context) => {
+    const problem = addressProblem(text);
+    if (problem !== null) context.addIssue({ code: "custom", message: problem });
+  });
 /** A limit in seconds, as milliseconds; what stands when nothing is said is also the most that may be said. */
 function seconds(limitMs: number) {
   const most = limitMs / 1000;

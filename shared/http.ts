@@ -7,6 +7,7 @@
 
 import { err, ok, type Result } from "./result.ts";
 import type { Millis } from "./ports.ts";
+import { onOneLine } from "./text.ts";
 
 export type BodyProblem = { readonly reason: "too-large" } | { readonly reason: "interrupted" };
 
@@ -99,6 +100,9 @@ const SECRET_SHAPES: readonly RegExp[] = [
   /\b(bearer|token|basic)\s+[A-Za-z0-9+/=_.~-]{8,}/gi,
 ];
 
+/** Of a longer text nothing beyond this is looked at: some shapes take time that grows faster than their text. */
+const LOOKED_AT = 4;
+
 /**
  * Makes text from outside fit to show: secrets replaced, control characters gone, one line, cut at `limit` characters.
  * `secrets` are exact strings that must not appear, for what no pattern can know.
@@ -106,8 +110,8 @@ const SECRET_SHAPES: readonly RegExp[] = [
 export function safeText(text: string, limit = 300, secrets: readonly string[] = []): string {
   let safe = text;
   for (const secret of secrets) if (secret.length >= 6) safe = safe.replaceAll(secret, "[redacted]");
+  safe = safe.slice(0, Math.max(limit, 1_000) * LOOKED_AT);
   for (const shape of SECRET_SHAPES) safe = safe.replace(shape, "[redacted]");
-  // eslint-disable-next-line no-control-regex -- control characters are what is taken out here
-  safe = safe.replace(/[\u0000-\u001f\u007f]+/g, " ").trim();
+  safe = onOneLine(safe).trim();
   return safe.length > limit ? `${safe.slice(0, limit - 1)}…` : safe;
 }

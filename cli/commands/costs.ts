@@ -160,10 +160,15 @@ function seconds(durationMs: number): string {
   return (durationMs / 1000).toFixed(1);
 }
 
+/** What makes a spreadsheet compute: in full width too, and behind signs that some of them skip. */
+const FORMULA = /^[\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠]/u;
+/** `-` alone stands for nothing to say. */
+const NUMBER = /^[+-]?(?:\d+(?:\.\d+)?)?$/;
+
 /** RFC 4180. A cell that a spreadsheet would take for a formula begins with an apostrophe. */
 function csv(rows: readonly (readonly string[])[]): string {
   const cell = (text: string) => {
-    const inert = /^[=+@\t\r]|^-[^\d]./.test(text) ? `'${text}` : text;
+    const inert = FORMULA.test(text) && !NUMBER.test(text) ? `'${text}` : text;
     return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
   };
   return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");

@@ -4,6 +4,7 @@ import { createGitHubAppClient, type GitHubAppClient } from "../../shared/github
 import { createGitHubApp, type GitHubApp } from "../../shared/github/app.ts";
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import { createRunPodClient } from "../../shared/runpod/client.ts";
+import { addressFor } from "../addresses.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
 import { lookAtApp, lookAtClock, lookAtInstallation, lookAtKey } from "../doctor/app.ts";
 import { fine, problem, unanswered, warning, type Finding } from "../doctor/finding.ts";
@@ -47,7 +48,7 @@ export const doctorCommand: Command = {
 };
 
 async function examine(io: Io, url: string): Promise<readonly Finding[]> {
-  const address = (name: string, otherwise: string): string => (io.env[name] || otherwise).replace(/\/+$/, "");
+  const address = (name: string, otherwise: string): string => addressFor(name, io.env[name] || otherwise);
   const apiUrl = address("GITHUB_API_URL", "https://api.github.com");
   const privateKey = await appKey(io);
   const appId = io.env["GITHUB_APP_ID"] ?? "";

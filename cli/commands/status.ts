@@ -112,6 +112,7 @@ async function read(url: string, io: Io): Promise<Result<Status, string>> {
   try {
     answer = await io.fetch(address, {
       headers: { accept: "application/json" },
+      redirect: "manual",
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
     text = await answer.text();

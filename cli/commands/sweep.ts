@@ -5,8 +5,10 @@
 import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
+import { addressFor } from "../addresses.ts";
 import { required } from "../files.ts";
 import { DEFAULT_REAP_LIMITS } from "../../shared/lifecycle/reap.ts";
+import { safeText } from "../../shared/http.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { createRunPodClient } from "../../shared/runpod/client.ts";
 import { sweepPods } from "../sweep-pods.ts";
@@ -59,7 +61,7 @@ export const sweepCommand: Command = {
     }
     if (values["dry-run"] !== undefined || values.backstop !== undefined)
       throw new UsageError("--dry-run and --backstop belong to --deployment.");
-    const url = addressOf(required(values.url, "--url", "The control plane's address"));
+    const url = addressFor("The control plane's address", required(values.url, "--url", "The control plane's address"));
     if (!(await said(io, "GET", `${url}/healthz`, {}, [200]))) return EXIT_NO;
     const token = await oidcToken(io, url);
     if (token === undefined) {
@@ -86,7 +88,7 @@ function backstopOf(text: string | undefined): Millis {
 async function sweepAccount(io: Io, deployment: string, execute: boolean, backstopMs: Millis): Promise<number> {
   const apiKey = io.env["RUNPOD_API_KEY"] ?? "";
   if (apiKey === "") throw new UsageError("RUNPOD_API_KEY is not set: the sweep needs RunPod's key.");
-  const baseUrl = (io.env["RUNPOD_API_URL"] ?? "https://api.runpod.io").replace(/\/+$/, "");
+  const baseUrl = addressFor("RUNPOD_API_URL", io.env["RUNPOD_API_URL"] || "https://api.runpod.io");
   const client = createRunPodClient({
     apiKey,
     baseUrl,
@@ -119,12 +121,6 @@ async function sweepAccount(io: Io, deployment: string, execute: boolean, backst
   return result.errors.length === 0 && complete ? EXIT_OK : EXIT_NO;
 }
 
-function addressOf(text: string): string {
-  const parsed = URL.parse(text);
-  if (parsed === null || !/^https?:$/.test(parsed.protocol)) throw new UsageError(`'${text}' is no http address.`);
-  return text.replace(/\/+$/, "");
-}
-
 /** Asks, prints status and beginning of the answer, and says whether the status is one of `fine`. */
 async function said(
   io: Io,
@@ -135,13 +131,15 @@ async function said(
 ): Promise<boolean> {
   try {
     const body = method === "POST" ? { body: "{}" } : {};
-    const answer = await io.fetch(url, { method, headers, signal: AbortSignal.timeout(TIMEOUT_MS), ...body });
-    const text = (await answer.text()).slice(0, SHOWN_CHARACTERS);
-    io.stdout(`${method} ${url}: ${answer.status}\n${text === "" ? "" : `${text}\n`}`);
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const answer = await io.fetch(url, { method, headers, redirect: "manual", signal, ...body });
+    // On one line behind our own words: a line of an answer could be a command to the runner.
+    const text = safeText((await answer.text()).replaceAll("##[", "# # ["), SHOWN_CHARACTERS);
+    io.stdout(`${method} ${url}: ${answer.status}\n${text === "" ? "" : `answer: ${text}\n`}`);
     if (fine.includes(answer.status)) return true;
     io.stdout(`::error title=Sweep::${method} ${new URL(url).pathname} answered ${answer.status}.\n`);
   } catch (error) {
-    const why = error instanceof Error ? error.message.replaceAll(/\s+/g, " ") : "no answer";
+    const why = error instanceof Error ? safeText(error.message) : "no answer";
     io.stdout(`::error title=Sweep::${method} ${new URL(url).pathname} was not answered: ${why}\n`);
   }
   return false;
@@ -155,6 +153,7 @@ async function oidcToken(io: Io, audience: string): Promise<string | null | unde
   try {
     const answer = await io.fetch(`${address}&audience=${encodeURIComponent(audience)}`, {
       headers: { authorization: `bearer ${bearer}` },
+      redirect: "manual",
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
     const body: unknown = answer.ok ? await answer.json() : null;

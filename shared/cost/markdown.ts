@@ -1,16 +1,12 @@
 /**
  * The cost of a request's pods as Markdown, for the details of its check. Bounded: a check's text has a limit.
  */
+import { inMarkdown } from "../text.ts";
 import { formatUsd } from "./estimate.ts";
 import type { CostReport } from "./report.ts";
 
-/** Names from outside inside a table: no markup, no line break, bounded. */
-function safe(text: string): string {
-  return text
-    .replaceAll(/[\r\n\t]+/g, " ")
-    .replaceAll(/[\\`*_{}[\]<>#|@!]/g, (sign) => `\\${sign}`)
-    .slice(0, 100);
-}
+/** Names from outside are short, or cut. */
+const safe = (text: string): string => inMarkdown(text, 100);
 
 const STAGES_SHOWN = 40;
 const PODS_SHOWN = 20;

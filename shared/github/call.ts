@@ -89,7 +89,7 @@ export async function exchange(
     last = err({ reason: "transport", timeout: false });
     let response: Response | null = null;
     try {
-      response = await untilAborted(followed(fetch, url, { ...requestInit(init), signal }), signal);
+      response = await untilAborted(sameServerFetch(fetch, url, { ...requestInit(init), signal }), signal);
       const body = await untilAborted(readBodyText(response, BODY_LIMIT_BYTES), signal);
       if (!body.ok && body.error.reason === "too-large")
         last = err({ reason: "unreadable", what: "the body (too large)" });
@@ -155,7 +155,7 @@ const MAX_REDIRECTIONS = 3;
  * A renamed or transferred repository's old address redirects. `fetch` itself would turn a redirected POST into a GET, and
  * a dispatch into a 404: the request is sent again as it is, and only to the same server, since it carries the token.
  */
-async function followed(fetch: FetchLike, url: string, init: RequestInit): Promise<Response> {
+export async function sameServerFetch(fetch: FetchLike, url: string, init: RequestInit): Promise<Response> {
   let address = url;
   for (let hop = 0; ; hop += 1) {
     const response = await fetch(address, { ...init, redirect: "manual" });

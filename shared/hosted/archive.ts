@@ -66,9 +66,12 @@ export function linkProblem(path: string, target: string): string | null {
   if (target === "" || UNSAFE.test(target)) return "has an unreadable target";
   if (target.startsWith("/")) return `points to an absolute path (${target})`;
   let depth = path.split("/").length - 1;
+  let down = false;
   for (const part of target.split("/")) {
+    // After a name, `..` may lead out of wherever another link leads: only in front is it the folder that it seems.
+    if (part === ".." && down) return `climbs up behind a name (${target})`;
     if (part === "..") depth -= 1;
-    else if (part !== "" && part !== ".") depth += 1;
+    else if (part !== "" && part !== ".") down = true;
     if (depth < 0) return `points outside of the folder (${target})`;
   }
   return null;

@@ -6,6 +6,7 @@
  */
 import { isReasonCode, REASONS } from "../audit/reasons.ts";
 import { unreachable } from "../result.ts";
+import { codeSpan, inMarkdown } from "../text.ts";
 import type { Millis } from "../ports.ts";
 import type { GateRequest } from "./model.ts";
 import { conclusionOf, verdict, type CheckConclusion, type Verdict } from "./verdict.ts";
@@ -33,6 +34,7 @@ export interface CheckView {
 }
 
 const DEFAULT_NAME = "CI GPU gate";
+const DETAIL_LIMIT = 4_000;
 
 export function checkView(request: GateRequest, queue: QueueInfo): CheckView {
   const name = checkName(request);
@@ -131,7 +133,7 @@ function concluded(request: GateRequest, ended: Verdict, name: string, series: n
     status: "completed",
     conclusion: shadow ? "success" : conclusionOf[ended.kind],
     title: title(ended, request),
-    summary: [ended.detail, "", ...costLines(request), ...nextLines(ended, request)].join("\n"),
+    summary: [detailOf(ended), "", ...costLines(request), ...nextLines(ended, request)].join("\n"),
     text: details(request),
     approveButton: mayBeApproved(ended, request),
   };
@@ -186,7 +188,7 @@ function costLines(request: GateRequest): string[] {
     const end = new Date(until).toISOString();
     const paid = request.pricePerHour === null ? "" : ` and paid at USD ${request.pricePerHour}/h`;
     return [
-      `The pod is kept for debugging until ${end}${paid}, on the word of ${safe(request.keep?.by ?? "")}. ${gpuLine(request)}`,
+      `The pod is kept for debugging until ${end}${paid}, on the word of ${inMarkdown(request.keep?.by ?? "")}. ${gpuLine(request)}`,
       "",
     ];
   }
@@ -205,6 +207,15 @@ function nextLines(ended: Verdict, request: GateRequest): string[] {
   return lines;
 }
 
+/**
+ * A detail names what others have named: jobs, steps, branches, what a provider said. Only the fallback for forks is the
+ * words of the repository's own configuration, which may hold a link.
+ */
+function detailOf(ended: Verdict): string {
+  const own = ended.reason === "fork" || ended.reason === "head-repository-gone";
+  return own ? ended.detail : inMarkdown(ended.detail, DETAIL_LIMIT);
+}
+
 /** What a person can do about it, as the list of reasons has it. */
 function nextAction(ended: Verdict): string {
   return isReasonCode(ended.reason) ? REASONS[ended.reason].whatToDo : "Re-run this check to try again.";
@@ -217,7 +228,8 @@ function triedTable(request: GateRequest): string[] {
     ...[...request.tried, ...request.leftOut]
       .slice(0, 60)
       .map(
-        (row) => `| ${safe(row.name)} | ${row.price === null ? "list" : row.price.toFixed(2)} | ${safe(row.answer)} |`,
+        (row) =>
+          `| ${inMarkdown(row.name)} | ${row.price === null ? "list" : row.price.toFixed(2)} | ${inMarkdown(row.answer)} |`,
       ),
   ];
 }
@@ -249,7 +261,7 @@ function details(request: GateRequest): string {
     "",
     "| Fact | Value |",
     "| --- | --- |",
-    ...rows.map(([name, value]) => `| ${name} | ${safe(value)} |`),
+    ...rows.map(([name, value]) => `| ${name} | ${inMarkdown(value)} |`),
     "",
     "</details>",
     ...(request.costReport ? ["", request.costReport] : []),
@@ -278,28 +290,15 @@ function provisioningText(request: GateRequest): string {
 }
 
 function reason(request: GateRequest): string {
-  return request.admission === null ? "" : `${safe(request.admission.reason)}.`;
+  return request.admission === null ? "" : `${inMarkdown(request.admission.reason)}.`;
 }
 
 function gpuLine(request: GateRequest): string {
   if (request.gpu === null) return "";
   const price = request.pricePerHour === null ? "" : ` at USD ${request.pricePerHour}/h`;
-  return `GPU: ${safe(request.gpu)}${price}.`;
+  return `GPU: ${inMarkdown(request.gpu)}${price}.`;
 }
 
 export function dollars(micros: number): string {
   return `USD ${(micros / 1_000_000).toFixed(4)}`;
-}
-
-/** Text from outside as Markdown code: shown as it is. Inside a span only its fence has a meaning, and line breaks end it. */
-export function codeSpan(text: string): string {
-  return `\`${text.replace(/[\r\n\t`]+/g, " ").slice(0, 300)}\``;
-}
-
-/** Text from outside inside Markdown: no markup, no table break, no mention, bounded. */
-export function safe(text: string): string {
-  return text
-    .replace(/[\r\n\t]+/g, " ")
-    .replace(/[\\`*_{}[\]<>#|@!]/g, (sign) => `\\${sign}`)
-    .slice(0, 300);
 }

@@ -6,6 +6,7 @@
  * the digest cannot be had, nothing is bought.
  */
 import * as z from "zod";
+import { isPrivateHost } from "../addresses.ts";
 import type { FetchLike } from "../ports.ts";
 import type { Result } from "../result.ts";
 import { err, ok } from "../result.ts";
@@ -83,8 +84,10 @@ async function pullToken(
   const realm = URL.canParse(parameters["realm"] ?? "", registry.href)
     ? new URL(parameters["realm"] ?? "", registry.href)
     : null;
-  // A registry may keep its token server elsewhere, but never somewhere less protected than itself.
-  if (realm === null || (realm.protocol !== "https:" && realm.origin !== registry.origin)) {
+  // A registry may keep its token server elsewhere, but never somewhere less protected than itself, nor where it cannot
+  // be: its word must not send us to a machine of our own network.
+  const elsewhere = realm !== null && realm.origin !== registry.origin;
+  if (realm === null || (elsewhere && (realm.protocol !== "https:" || isPrivateHost(realm.hostname)))) {
     return unresolved("token", "foreign-token-server", 401);
   }
   if (parameters["service"] !== undefined) realm.searchParams.set("service", parameters["service"]);

@@ -16,7 +16,7 @@ export interface Part {
 }
 
 /** Files directly in `shared/` that do nothing but compute, or are ports. `shared/http.ts` speaks HTTP and is not here. */
-const PLAIN = ["shared/ports.ts", "shared/result.ts", "shared/time.ts"] as const;
+const PLAIN = ["shared/ports.ts", "shared/result.ts", "shared/text.ts", "shared/time.ts"] as const;
 
 export const parts: readonly Part[] = [
   {
@@ -76,7 +76,7 @@ export const parts: readonly Part[] = [
   {
     folder: "shared/oidc",
     is: "the identity of hosted jobs: the issuer's keys, the claims in order",
-    values: [...PLAIN, "shared/http.ts"],
+    values: [...PLAIN, "shared/http.ts", "shared/addresses.ts"],
     types: ["shared/lifecycle"],
     packages: ["zod", "jose"],
     why: "a trust boundary of its own; it asks the issuer for keys and nothing else",
@@ -98,7 +98,7 @@ export const parts: readonly Part[] = [
   {
     folder: "shared/github",
     is: "the GitHub client: typed results, zod at the boundary",
-    values: [...PLAIN, "shared/http.ts"],
+    values: [...PLAIN, "shared/http.ts", "shared/addresses.ts"],
     types: ["shared/lifecycle"],
     packages: ["zod", "@octokit/app", "@octokit/core", "@octokit/webhooks-methods"],
     why: "one of the two places that speak HTTP to the outside; it knows nothing of the gate",
@@ -106,7 +106,7 @@ export const parts: readonly Part[] = [
   {
     folder: "shared/runpod",
     is: "the RunPod client: typed results, zod at the boundary",
-    values: [...PLAIN, "shared/http.ts"],
+    values: [...PLAIN, "shared/http.ts", "shared/addresses.ts"],
     packages: ["zod"],
     why: "the other place that speaks HTTP to the outside",
   },
