@@ -35,6 +35,7 @@ const TEARDOWN = "shared/lifecycle/teardown.ts";
 const RENTING = "shared/lifecycle/states/renting.ts";
 const JUDGE = "shared/lifecycle/judge.ts";
 const GATE = "durable-objects/gate/gate.ts";
+const LOCK = "durable-objects/gate/lock.ts";
 const PERFORM = "durable-objects/gate/perform.ts";
 
 export const MUTANTS: readonly Mutant[] = [
@@ -143,17 +144,17 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "lock-never-released",
     kind: "N61, I6",
-    file: GATE,
-    find: "      if (lock.holder === request.id) {",
-    replace: "      if (lock.holder === request.id && now < 0) {",
+    file: LOCK,
+    find: "    if (lock.holder === requestId && (",
+    replace: "    if (lock.holder === requestId && now < 0 && (",
     seeds: 20,
     faults: [],
   },
   {
     name: "no-fencing",
     kind: "N48, I6",
-    file: GATE,
-    find: "      if (lock.holder !== null) return;",
+    file: LOCK,
+    find: "    if (lock.holder !== null) return;",
     replace: "",
     seeds: 60,
     faults: ["job-hangs"],
@@ -276,9 +277,9 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "crash-forgets-the-task",
     kind: "N16, I7",
-    file: GATE,
-    find: "      for (const task of this.store.unfinishedTasks()) {",
-    replace: "      for (const task of this.store.unfinishedTasks().slice(0, 0)) {",
+    file: "durable-objects/gate/loop.ts",
+    find: "      for (const task of store.unfinishedTasks()) {",
+    replace: "      for (const task of store.unfinishedTasks().slice(0, 0)) {",
     seeds: 60,
     faults: ["crash-gate"],
   },

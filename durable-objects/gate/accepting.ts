@@ -1,0 +1,119 @@
+/**
+ * Accepting signals: a verified delivery is deduped, routed and acted on in one transaction, keyed on processed. A delivery
+ * that was not committed is as good as never seen, so GitHub's next attempt at it finds everything to do.
+ */
+import { again, needsAnswer, route, type NewRequest, type RouteAction } from "../../shared/lifecycle/route.ts";
+import type { RouteView } from "../../shared/lifecycle/route.ts";
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import type { Actor, Delivery } from "../../shared/lifecycle/signal.ts";
+import { audit } from "../../shared/lifecycle/step.ts";
+import type { Millis } from "../../shared/ports.ts";
+import { unreachable } from "../../shared/result.ts";
+import type { Inside } from "./inside.ts";
+import type { Steps } from "./steps.ts";
+import { beginUninvited } from "./uninvited.ts";
+
+export type Accepted = { readonly kind: "accepted" | "duplicate" | "read-only"; readonly actions: readonly string[] };
+
+/** Everything here runs inside a transaction of the caller's. */
+export class Accepting {
+  readonly #inside: Inside;
+  readonly #steps: Steps;
+
+  constructor(inside: Inside, steps: Steps) {
+    this.#inside = inside;
+    this.#steps = steps;
+  }
+
+  accept(delivery: Delivery, now: Millis): Accepted {
+    const { store, aggregates, ports } = this.#inside;
+    store.rememberRepository(delivery.repository, delivery.installationId);
+    if (store.delivered(delivery.guid)) {
+      store.count("deliveries.duplicate");
+      return { kind: "duplicate", actions: [] };
+    }
+    const actions = this.#isForeign(delivery) ? [] : route(delivery.signal, this.#view());
+    const said = actions.map((action) => this.#act(action, now));
+    aggregates.hear(delivery.signal, ports.appId, now);
+    store.markDelivered(delivery.guid, delivery.event, now, said.join("; ").slice(0, 500));
+    store.count(`deliveries.${delivery.event}`);
+    return { kind: "accepted", actions: said };
+  }
+
+  /** Opens a request for a head without an answer that stands; nothing where there is one. */
+  openIfUnknown(what: NewRequest, now: Millis): string | null {
+    const { store } = this.#inside;
+    if (store.isHeadParked(what.headSha, what.kind)) return null;
+    const known = store.requestsOfHead(what.headSha, what.kind);
+    if (!needsAnswer(known, what.prNumber ?? 0)) return null;
+    return this.#steps.open({ ...what, generation: (known.at(-1)?.generation ?? 0) + 1 }, now);
+  }
+
+  /** Row 4 for the head of this request: what a person asked for by starting one of our runs again. */
+  askAgain(owner: GateRequest, by: Actor, now: Millis): void {
+    for (const action of again(this.#view(), owner.headSha, owner, by)) this.#act(action, now);
+  }
+
+  /** Word of an installation as a whole goes to every gate: most are not of it. */
+  #isForeign(delivery: Delivery): boolean {
+    if (delivery.signal.kind !== "installation" || delivery.repository.name !== "") return false;
+    return this.#inside.store.repository()?.installationId !== delivery.installationId;
+  }
+
+  /** Does what routing decided, and says it in a few words. */
+  #act(action: RouteAction, now: Millis): string {
+    const { store } = this.#inside;
+    switch (action.kind) {
+      case "open":
+        // A record that does not read holds this head's generation: opening another would only collide with it.
+        if (store.isHeadParked(action.request.headSha, action.request.kind)) return "note: a parked request";
+        return `open ${this.#steps.open(action.request, now)}`;
+      case "hint":
+        this.#steps.apply(
+          action.requestId,
+          action.stranger === undefined ? { kind: "hint" } : { kind: "hint", stranger: action.stranger },
+        );
+        return `hint ${action.requestId}`;
+      case "asked": {
+        const facts = { row: action.row, actor: action.actor.id };
+        this.#inside.audit(action.requestId, audit("request.asked-again", "request-open", facts));
+        return `asked ${action.requestId}`;
+      }
+      case "also": {
+        const request = store.request(action.requestId);
+        if (request !== null) {
+          store.saveRequest({ ...request, alsoPulls: [...(request.alsoPulls ?? []), action.prNumber] });
+        }
+        this.#inside.audit(action.requestId, audit("request.shared", "request-open", { pullRequest: action.prNumber }));
+        return `also ${action.requestId}`;
+      }
+      case "stop":
+        this.#steps.stop(action.requestId, action.verdict);
+        return `stop ${action.requestId}`;
+      case "uninvited":
+        return beginUninvited(store, action.requestId, action.run, now)
+          ? `uninvited attempt ${action.run.attempt} of ${action.run.runId}`
+          : "note: this attempt is known";
+      case "reconcile":
+        store.putTask("reconcile", "repository", "reconcile", {}, now, now);
+        return "reconcile";
+      case "note":
+        return `note: ${action.why}`;
+      default:
+        return unreachable(action, "routing");
+    }
+  }
+
+  #view(): RouteView {
+    const { store, ports } = this.#inside;
+    return {
+      appId: ports.appId,
+      ofHead: (headSha, kind) => store.requestsOfHead(headSha, kind),
+      ofPull: (prNumber) => store.requestsOfPull(prNumber),
+      open: () => store.openRequests(),
+      ofRun: (runId) => store.requestOfRun(runId),
+      ofCheckRun: (checkRunId) => store.requestOfCheckRun(checkRunId),
+      ofRunner: (runnerId) => store.requestOfRunner(runnerId),
+    };
+  }
+}

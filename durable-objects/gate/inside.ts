@@ -1,0 +1,83 @@
+/**
+ * What the parts of one gate share: its database, its ports, and a few questions that several of them ask.
+ */
+import type { RepositoryConfig } from "../../shared/config/schema.ts";
+import type { QueueInfo } from "../../shared/lifecycle/check-view.ts";
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import type { AuditNote } from "../../shared/lifecycle/step.ts";
+import type { GitHubClient } from "../../shared/github/client.ts";
+import { Aggregates } from "./aggregates.ts";
+import { Forecast } from "./forecast.ts";
+import type { GatePorts } from "./ports.ts";
+import { Secrets } from "./secrets.ts";
+import { Store } from "./store.ts";
+
+/** Until a configuration is known: the last so many runs tell what a waiter may expect. */
+const ETA_RUNS = 20;
+
+export class Inside {
+  readonly ports: GatePorts;
+  readonly store: Store;
+  readonly aggregates: Aggregates;
+  readonly secrets = new Secrets();
+  readonly #forecast: Forecast;
+
+  constructor(ports: GatePorts) {
+    this.ports = ports;
+    this.store = new Store(ports.sql);
+    this.aggregates = new Aggregates(ports.sql, this.store);
+    this.#forecast = new Forecast(ports.sql);
+  }
+
+  audit(requestId: string | null, note: AuditNote): void {
+    this.store.audit(this.ports.clock.now(), requestId, note);
+  }
+
+  /** The configuration that was read last; null before the first. */
+  lastConfig(): RepositoryConfig | null {
+    const hash = this.store.meta("last_config");
+    return hash === null ? null : this.store.config(hash);
+  }
+
+  /** Where a request stands in the queue, and what it may expect. */
+  queueInfo(requestId: string): QueueInfo {
+    const lock = this.store.lock();
+    const place = this.store.placeInQueue(requestId);
+    const runs = this.lastConfig()?.check.eta_runs ?? ETA_RUNS;
+    return {
+      place,
+      waiting: this.store.queueLength(),
+      holder: lock.holder,
+      ...this.#forecast.expect(place, lock, runs, this.ports.clock.now()),
+    };
+  }
+
+  /** GitHub for the repository as it was named last, with runners in the scope that this request's configuration names. */
+  github(request: GateRequest | null): GitHubClient {
+    const { repository, installationId } = this.#known();
+    const config = this.store.config(request?.terms?.configHash ?? "");
+    const scope =
+      config?.runner.scope === "organization"
+        ? ({ kind: "organization", org: repository.owner, groupId: config.runner.group_id } as const)
+        : ({ kind: "repository" } as const);
+    return this.ports.github(repository, installationId, scope);
+  }
+
+  /** Everything that performing a task of this request needs. */
+  outside(requestId: string) {
+    return {
+      ports: this.ports,
+      store: this.store,
+      secrets: this.secrets,
+      repository: this.#known().repository,
+      github: this.github(this.store.request(requestId)),
+      queueInfo: (id: string) => this.queueInfo(id),
+    };
+  }
+
+  #known() {
+    const known = this.store.repository();
+    if (known === null) throw new Error("this gate does not know its repository yet");
+    return known;
+  }
+}

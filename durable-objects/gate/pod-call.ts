@@ -1,0 +1,56 @@
+/**
+ * A call of the pod's start script. The nonce is compared by hash; wrong, repeated or out of place is one and the same
+ * answer, so that a caller learns nothing.
+ */
+import type { GateEvent } from "../../shared/lifecycle/decide.ts";
+import { proofDeclined } from "../../shared/lifecycle/judge.ts";
+import type { Proof } from "../../shared/lifecycle/model.ts";
+import type { Millis } from "../../shared/ports.ts";
+import type { Steps } from "./steps.ts";
+import type { Store } from "./store.ts";
+
+export type PodWord =
+  | { readonly kind: "proof"; readonly proof: Omit<Proof, "at"> }
+  | {
+      readonly kind: "exit";
+      readonly code: number | null;
+      readonly reason?: string | null;
+      readonly gpuUuid?: string | null;
+    };
+
+/** Inside a transaction of the caller's. False: it is not exactly the expected call, or its proof is not good enough. */
+export function takePodCall(
+  attemptId: string,
+  nonceHash: string,
+  word: PodWord,
+  store: Store,
+  steps: Steps,
+  now: Millis,
+): boolean {
+  const known = store.attempt(attemptId);
+  const expected = word.kind === "proof" ? known?.proofHash : known?.exitHash;
+  if (known === null || expected === null || expected === undefined || !sameText(expected, nonceHash)) return false;
+  const event: GateEvent =
+    word.kind === "proof"
+      ? {
+          kind: "proof",
+          attemptId,
+          proof: { ...word.proof, at: now },
+          knownBad: steps.knownBad(known.requestId, word.proof.gpuUuid),
+        }
+      : { kind: "exit", attemptId, code: word.code, reason: word.reason ?? null, gpuUuid: word.gpuUuid ?? null };
+  const step = steps.apply(known.requestId, event);
+  if (step === null || step.ignored !== null) return false;
+  // A proof that is not good enough is kept, and answered like none: the runner must not start on that machine.
+  const state = step.request.state;
+  const attempt = state.kind === "provisioning" ? state.attempt : null;
+  return word.kind !== "proof" || attempt === null || proofDeclined(attempt) === null;
+}
+
+/** Compares two hex digests without telling by its time where they differ. */
+function sameText(a: string, b: string): boolean {
+  if (a.length !== b.length) return false;
+  let difference = 0;
+  for (let index = 0; index < a.length; index += 1) difference |= a.charCodeAt(index) ^ b.charCodeAt(index);
+  return difference === 0;
+}

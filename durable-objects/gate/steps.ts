@@ -1,0 +1,208 @@
+/**
+ * One step of a request: load, `decide`, save state, ledger, audit and the next task together. Everything here runs inside a
+ * transaction of the caller's, so that a crash leaves a step whole or not begun.
+ */
+import { limitMillis } from "../../shared/config/limits.ts";
+import { checkView } from "../../shared/lifecycle/check-view.ts";
+import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
+import { fenced, fenceOf } from "../../shared/lifecycle/fence.ts";
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import { needsAnswer, newRequest, type NewRequest } from "../../shared/lifecycle/route.ts";
+import { audit, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
+import { onRepeat } from "../../shared/lifecycle/tasks.ts";
+import type { Verdict } from "../../shared/lifecycle/verdict.ts";
+import { randomHex, type Millis } from "../../shared/ports.ts";
+import { closedPod, openCost } from "./costs.ts";
+import { rememberTested } from "./greens.ts";
+import { failuresOf, rememberHost } from "./hosts.ts";
+import type { Inside } from "./inside.ts";
+import { changeLock, grantLock, type LockHands } from "./lock.ts";
+import { wantsPublishing } from "./publish.ts";
+import { keptFor } from "./retention.ts";
+import { beginRetained, beginStray } from "./strays.ts";
+
+/** Until the branch rule is read: the queue's documented default of an hour, less two minutes. */
+const QUEUE_TIME_MS = 3_480_000;
+
+export class Steps {
+  readonly #inside: Inside;
+  readonly #lockHands: LockHands;
+
+  constructor(inside: Inside) {
+    this.#inside = inside;
+    this.#lockHands = {
+      granted: (requestId, fence) => void this.apply(requestId, { kind: "lock-granted", fence }),
+      moved: (requestId) => this.publishLater(requestId),
+      audit: (requestId, note) => inside.audit(requestId, note),
+    };
+  }
+
+  /** Applies an event. Null: there is no such request. */
+  apply(requestId: string, event: GateEvent): Step | null {
+    const { store } = this.#inside;
+    const stored = store.request(requestId);
+    if (stored === null) return null;
+    const { request, note } = fenced(stored, store.lock());
+    const step = decide(request, event, this.#surroundings());
+    if (note !== undefined && step.ignored === null) this.#inside.audit(requestId, note);
+    if (step.ignored !== null) {
+      store.count(`ignored.${request.state.kind}.${event.kind}`);
+      return step;
+    }
+    this.#save(request, step);
+    return step;
+  }
+
+  /** Opens a request and takes its first step. Returns its id. */
+  open(what: NewRequest, now: Millis): string {
+    const { store } = this.#inside;
+    const id = store.nextRequestId();
+    store.saveRequest(newRequest(id, what, now));
+    const facts = { head: what.headSha, row: what.row, generation: what.generation };
+    this.#inside.audit(id, audit("request.open", null, facts));
+    this.apply(id, { kind: "opened" });
+    return id;
+  }
+
+  /** Ends a request. False: there is none, or it has ended. */
+  stop(requestId: string, word: Verdict): boolean {
+    const task = this.#inside.store.taskOf("main", requestId);
+    // A task that began before a crash may have reached the provider: its look-up comes first. One that may simply be done
+    // again has left nothing behind, and if it fails for ever its answer never comes.
+    const inFlight = task !== null && (task.startedAt !== null || (task.tries > 0 && isLookedUp(task.kind)));
+    const step = this.apply(requestId, { kind: "stop", verdict: word, inFlight });
+    return step !== null && step.ignored === null;
+  }
+
+  /** Takes the lock from a holder that is gone; the next in the queue gets it. */
+  freeLock(now: Millis): void {
+    const { store } = this.#inside;
+    store.setLock({ ...store.lock(), holder: null, since: null });
+    grantLock(store, now, this.#lockHands);
+  }
+
+  /** Has the check written where it says something else by now. */
+  publishLater(requestId: string): void {
+    const { store, ports } = this.#inside;
+    // One under way looks again when it is done; one that waits out a failure keeps its pause.
+    if (store.taskOf("check", requestId) !== null) return;
+    const request = store.request(requestId);
+    if (request === null || !wantsPublishing(request, checkView(request, this.#inside.queueInfo(requestId)))) return;
+    const now = ports.clock.now();
+    store.putTask("check", requestId, "check", {}, now, now);
+  }
+
+  /** How often a card is remembered as bad, by the configuration of the request that got it. */
+  knownBad(requestId: string, gpuUuid: string): number {
+    const { store, ports } = this.#inside;
+    const hash = store.request(requestId)?.terms?.configHash ?? null;
+    const config = hash === null ? null : store.config(hash);
+    if (config === null) return 0;
+    return failuresOf(ports.sql, gpuUuid, ports.clock.now() - limitMillis(config).bad_host_memory);
+  }
+
+  /** Everything a step changes, together. */
+  #save(before: GateRequest, step: Step): void {
+    const { store, ports } = this.#inside;
+    const now = ports.clock.now();
+    const next = this.#withTask(step, now);
+    for (const op of step.ledger) store.ledger(op, next.id);
+    if (step.retain !== undefined) {
+      beginRetained(store, step.retain, next.id, keptFor(next, step.retain.attempt.id), now);
+    }
+    for (const stray of step.strays) beginStray(store, stray.podId, stray.why, now, now);
+    for (const note of step.audit) this.#inside.audit(next.id, note);
+    for (const host of step.badHosts) {
+      rememberHost(ports.sql, host, now);
+      store.count("hosts.remembered");
+    }
+    this.#forgetSecrets(before, next);
+    store.saveRequest(next);
+    for (const op of step.ledger) {
+      if (op.kind === "close") openCost(ports.sql, store, closedPod(before), op, now);
+    }
+    changeLock(step.lock, next.id, fenceOf(before), store, now, this.#lockHands);
+    this.publishLater(next.id);
+    if (next.kind === "merge-group") this.#watchQueueTime(next, now);
+    if (next.state.kind === "concluded" && before.state.kind !== "concluded") {
+      rememberTested(ports.sql, next, now);
+      this.#answerOthers(next, now);
+      const { reason } = next.state.verdict;
+      // Should the App be back by now, its return found this request still ending.
+      if (reason === "app-removed" || reason === "repository-gone") {
+        store.putTask("reconcile", "repository", "reconcile", {}, now, now);
+      }
+    }
+  }
+
+  /** The request after a step, with its next task and its place in the queue stored. */
+  #withTask(step: Step, now: Millis): GateRequest {
+    const { store } = this.#inside;
+    let next = step.request;
+    if (step.task !== null) {
+      const { task, dueAt } = step.task;
+      const id = store.putTask("main", next.id, task.kind, task, dueAt, now);
+      next = { ...next, task: { id, kind: task.kind } };
+    } else if (next.state.kind === "concluded") {
+      const left = store.taskOf("main", next.id);
+      if (left !== null) store.removeTask(left.id);
+    } else if (step.hurry) {
+      store.hurryTask("main", next.id, now);
+    }
+    if (next.state.kind === "queued" && step.lock === "enqueue") {
+      next = { ...next, state: { ...next.state, seq: store.enqueue(next.id, now) } };
+    }
+    return next;
+  }
+
+  /** The merge queue gives up on its own: our word must stand before. */
+  #watchQueueTime(request: GateRequest, now: Millis): void {
+    const { store } = this.#inside;
+    const task = store.taskOf("deadline", request.id);
+    if (request.state.kind === "concluded" || request.stop !== null) {
+      if (task !== null) store.removeTask(task.id);
+      return;
+    }
+    const endsBy = request.admission?.endsBy ?? request.openedAt + QUEUE_TIME_MS;
+    if (task?.dueAt !== Math.ceil(endsBy)) store.putTask("deadline", request.id, "deadline", {}, endsBy, now);
+  }
+
+  /** Other pull requests have this head too: where the verdict says nothing about them, the next of them is asked about. */
+  #answerOthers(ended: GateRequest, now: Millis): void {
+    const { store } = this.#inside;
+    const waiting = ended.alsoPulls ?? [];
+    const known = store.requestsOfHead(ended.headSha, ended.kind);
+    const next = waiting.find((prNumber) => needsAnswer(known, prNumber));
+    const newest = known.at(-1);
+    if (next === undefined || newest === undefined) return;
+    const { headSha, generation } = newest;
+    const parts = { kind: "pull-request", row: 1, actor: null, approvedBy: null } as const;
+    const opened = store.request(this.open({ ...parts, prNumber: next, headSha, generation: generation + 1 }, now));
+    const others = waiting.filter((prNumber) => prNumber !== next);
+    if (opened !== null && others.length > 0) store.saveRequest({ ...opened, alsoPulls: others });
+  }
+
+  /** Secrets live from the mint to the create's answer. */
+  #forgetSecrets(before: GateRequest, after: GateRequest): void {
+    const had = "attempt" in before.state ? before.state.attempt : null;
+    if (had === null) return;
+    const has = "attempt" in after.state ? after.state.attempt : null;
+    if (has === null || has.id !== had.id || has.pod !== null) this.#inside.secrets.forget(had.id);
+  }
+
+  #surroundings(): Surroundings {
+    const { store, ports } = this.#inside;
+    return {
+      now: ports.clock.now(),
+      jitter: ports.random.next(),
+      nonce: randomHex(ports.random, 12),
+      deployment: ports.deployment,
+      repositoryId: store.meta("repository_id") ?? "",
+    };
+  }
+}
+
+/** Whether a task of this kind that was begun is looked up instead of done again. */
+function isLookedUp(kind: string): boolean {
+  return Object.entries(onRepeat).some(([known, repeat]) => known === kind && repeat === "lost");
+}

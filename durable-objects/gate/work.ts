@@ -1,0 +1,149 @@
+/**
+ * What a task's lane means: the request's own work, and everything that is done beside it. Tasks were stored before they are
+ * performed, and are removed together with their outcome.
+ */
+import { isStale, refusedTo } from "../../shared/lifecycle/fence.ts";
+import type { NewRequest } from "../../shared/lifecycle/route.ts";
+import { onRepeat } from "../../shared/lifecycle/tasks.ts";
+import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
+import type { Millis } from "../../shared/ports.ts";
+import type { Accepting } from "./accepting.ts";
+import { lookAtHead } from "./aggregate.ts";
+import { readCost } from "./costs.ts";
+import type { Inside } from "./inside.ts";
+import { lostOutcome, perform } from "./perform.ts";
+import { publishCheck } from "./publish.ts";
+import { reconcile } from "./reconcile.ts";
+import { watchRelease } from "./release-watch.ts";
+import type { Steps } from "./steps.ts";
+import type { StoredTask } from "./store.ts";
+import { strayDone } from "./strays.ts";
+import { endUninvited } from "./uninvited.ts";
+
+/** How long a task waits whose request does not read. */
+const PARKED_MS = 5 * 60_000;
+/** A verdict that could not be published is tried again for a day, of the newest requests. */
+const UNSAID_MS = 86_400_000;
+const UNSAID_LOOKED_AT = 50;
+const TOO_LATE_FOR_THE_QUEUE = "The merge queue would have given up before the verdict, its wait for the GPU included.";
+
+/** What reconciling does to the gate as a whole: each is a transaction of its own. */
+export interface WorkHands {
+  readonly openIfUnknown: (what: NewRequest) => string | null;
+  readonly hint: (requestId: string) => void;
+  readonly stop: (requestId: string, word: Verdict) => boolean;
+}
+
+export class Work {
+  readonly #inside: Inside;
+  readonly #steps: Steps;
+  readonly #accepting: Accepting;
+  readonly #hands: WorkHands;
+
+  constructor(inside: Inside, steps: Steps, accepting: Accepting, hands: WorkHands) {
+    this.#inside = inside;
+    this.#steps = steps;
+    this.#accepting = accepting;
+    this.#hands = hands;
+  }
+
+  /** Performs one task of any lane. What it throws is a fault of ours. */
+  async perform(task: StoredTask, startedAt: Millis): Promise<void> {
+    const { ports, store, aggregates } = this.#inside;
+    const { sql, clock } = ports;
+    switch (task.lane) {
+      case "main":
+        return this.#performMain(task, startedAt);
+      case "check":
+        return publishCheck(task, this.#inside.outside(task.subject), (requestId) =>
+          this.#steps.publishLater(requestId),
+        );
+      case "cost": {
+        const told = await readCost(task, sql, store, this.#inside.github(null), () => clock.now());
+        if (told !== null) this.#steps.publishLater(told);
+        return;
+      }
+      case "stray":
+        return strayDone(task, ports, store);
+      case "rerun":
+        return endUninvited(task, store, this.#inside.github(null), () => clock.now(), {
+          audit: (requestId, note) => this.#inside.audit(requestId, note),
+          again: (owner, by) => this.#accepting.askAgain(owner, by, clock.now()),
+          transaction: (body) => sql.transaction(body),
+        });
+      case "deadline":
+        sql.transaction(() => {
+          store.removeTask(task.id);
+          this.#steps.stop(task.subject, verdict("deadline", "merge-queue-timeout", TOO_LATE_FOR_THE_QUEUE));
+        });
+        return;
+      case "reconcile": {
+        const answered = await reconcile(task, ports, store, this.#inside.github(null), { ...this.#hands, aggregates });
+        if (answered) this.#sayUnsaid();
+        return watchRelease(ports, store);
+      }
+      case "aggregate":
+        return lookAtHead(task, {
+          ports,
+          store,
+          aggregates,
+          github: this.#inside.github(null),
+          repositoryId: store.meta("repository_id") ?? "",
+        });
+    }
+  }
+
+  async #performMain(task: StoredTask, startedAt: Millis): Promise<void> {
+    const { ports, store, aggregates } = this.#inside;
+    const request = store.request(task.subject);
+    if (request === null) {
+      this.#park(task, startedAt);
+      return;
+    }
+    const parsed = store.parseTask(task);
+    const outside = this.#inside.outside(task.subject);
+    const createdAt = store.taskCreatedAt(task.id) ?? task.dueAt;
+    // A task started before and not finished: its answer was lost with the process that asked.
+    const lost = task.tries > 1 && onRepeat[parsed.kind] === "lost" ? lostOutcome(parsed, createdAt) : null;
+    const refused = isStale(request, store.lock()) ? refusedTo(parsed) : null;
+    const context = { ...outside, request, startedAt, dueAt: task.dueAt, createdAt };
+    const done = lost ?? refused ?? (await perform(parsed, context));
+    ports.sql.transaction(() => {
+      // The task may have been replaced while it ran: then its outcome belongs to nobody.
+      if (store.task(task.id) === null) return;
+      store.removeTask(task.id);
+      this.#steps.apply(task.subject, { kind: "done", taskId: task.id, done });
+      // The configuration may just have become known: the head gets its aggregate, if there is one.
+      if (parsed.kind === "authorize" && request.prNumber !== null) {
+        aggregates.open(request.headSha, request.prNumber, ports.clock.now());
+      }
+    });
+  }
+
+  /** A task of a request that does not read waits for a deployment that can read it; one of no request at all goes. */
+  #park(task: StoredTask, now: Millis): void {
+    const { ports, store } = this.#inside;
+    if (!store.isParked(task.subject)) return store.removeTask(task.id);
+    const payload: unknown = JSON.parse(task.payload);
+    store.putTask(task.lane, task.subject, task.kind, payload, now + PARKED_MS, now, task.tries);
+    ports.log({ event: "request.parked", request: task.subject });
+  }
+
+  /**
+   * Verdicts that GitHub would not take while the App's rights were wrong, said now that it answers again. Only a head's
+   * newest: an older one would stand above what was said since.
+   */
+  #sayUnsaid(): void {
+    const { ports, store } = this.#inside;
+    const now = ports.clock.now();
+    const heads = new Set<string>();
+    for (const request of store.recentRequests(UNSAID_LOOKED_AT)) {
+      if (heads.has(request.headSha)) continue;
+      heads.add(request.headSha);
+      const { state, check } = request;
+      if (state.kind !== "concluded" || check.completed || now - state.at > UNSAID_MS) continue;
+      // Counted as tried: what became of the earlier tries is looked for before anything is created.
+      if (store.taskOf("check", request.id) === null) store.putTask("check", request.id, "check", {}, now, now, 1);
+    }
+  }
+}
