@@ -130,11 +130,8 @@ async function concludeTwins(
   const { store, ports, github } = context;
   const view = checkView(request, context.queueInfo(request.id));
   const fields = fieldsOf(request, view, ports);
-  const listed = await github.listCheckRunsForRef(request.headSha, {
-    filter: "all",
-    name: view.name,
-    appId: ports.appId,
-  });
+  // By any name: the configuration that names it was read after the first of them was made.
+  const listed = await github.listCheckRunsForRef(request.headSha, { filter: "all", appId: ports.appId });
   let failure = listed.ok ? null : listed.error;
   for (const run of listed.ok ? listed.value.items : []) {
     if (run.externalId !== fields.externalId || run.status === "completed") continue;
@@ -171,11 +168,7 @@ async function write(
   const mayHaveTwins = id === null && repeated;
   if (repeated) {
     // An earlier create or conclusion may have succeeded without our hearing of it: a completed run is not touched again.
-    const listed = await github.listCheckRunsForRef(request.headSha, {
-      filter: "all",
-      name: view.name,
-      appId: ports.appId,
-    });
+    const listed = await github.listCheckRunsForRef(request.headSha, { filter: "all", appId: ports.appId });
     if (!listed.ok) return { ok: false, failure: listed.error };
     const found = listed.value.items.find((run) =>
       id === null ? run.externalId === fields.externalId : run.id === id,

@@ -32,6 +32,8 @@ export interface NewCheckRun extends CheckFields {
 }
 
 export interface CheckRunChange extends CheckFields {
+  /** Renames it. */
+  readonly name?: string;
   readonly state?: CheckState;
 }
 
@@ -139,7 +141,11 @@ export function checksApi(wire: Wire, base: Slashed): ChecksApi {
     },
 
     async updateCheckRun(id, change) {
-      const body = { ...(change.state === undefined ? {} : stateBody(change.state)), ...fieldsBody(change) };
+      const body = {
+        ...(change.name === undefined ? {} : { name: change.name }),
+        ...(change.state === undefined ? {} : stateBody(change.state)),
+        ...fieldsBody(change),
+      };
       const answer = await wire.change("updateCheckRun", "PATCH", path`/repos/${base}/check-runs/${id}`, body);
       return answer.ok ? parseAnswer(answer.value, checkRunAnswer) : answer;
     },

@@ -4,6 +4,8 @@ import { Gate } from "../../durable-objects/gate/gate.ts";
 import type { GatePorts } from "../../durable-objects/gate/ports.ts";
 import { publishCheck } from "../../durable-objects/gate/publish.ts";
 import type { Store } from "../../durable-objects/gate/store.ts";
+import { configFrom } from "../../shared/config/load.ts";
+import { termsFrom } from "../../shared/config/terms.ts";
 import { authorize, type AuthorizePort } from "../../shared/authorize/authorize.ts";
 import { createEtagCache } from "../../shared/github/etag.ts";
 import type { GitHubAnswer } from "../../shared/github/call.ts";
@@ -176,6 +178,41 @@ test("the second check of a create that was sent twice is concluded like the fir
   await perform(1, "twins");
   expect(updated).toEqual(["2"]);
   expect(waitingTask(gate.store)).toBeUndefined();
+});
+
+test("a check that was made before its configuration was read takes the configured name, and shadow mode's", async () => {
+  const written: { readonly id?: string; readonly name?: string }[] = [];
+  const { ports } = gateWith({
+    createCheckRun: (run: { readonly name: string }) => {
+      written.push({ name: run.name });
+      return Promise.resolve(ok({ id: "1", name: run.name, externalId: "r1:0", status: "queued" }));
+    },
+    updateCheckRun: (id: string, change: { readonly name?: string }) => {
+      written.push({ id, ...change });
+      return Promise.resolve(ok({ id, externalId: "r1:0", status: "completed" }));
+    },
+  } as unknown as Partial<GitHubClient>);
+  const gate = new Gate(ports);
+  gate.accept(opened);
+  const publish = async () => {
+    const task = gate.store.task(gate.store.putTask("check", "r1", "check", {}, 0, 0));
+    if (task === null) throw new Error("the task must be there");
+    const github = ports.github(repository, "77", { kind: "repository" });
+    const queueInfo = (requestId: string) => ({ ...gate.queueInfo(requestId) });
+    await publishCheck(task, { ports, store: gate.store, github, queueInfo }, () => undefined);
+  };
+  await publish();
+  const request = gate.store.request("r1");
+  if (request === null) throw new Error("the request must be there");
+  const terms = { ...termsFrom(configFrom(), "hash"), checkName: "Our gate", shadow: true };
+  const verdict = { kind: "refused", reason: "author-not-permitted", detail: "" } as const;
+  gate.store.saveRequest({ ...request, terms, task: null, state: { kind: "concluded", at: 0, verdict } });
+  await publish();
+  // Shadow mode always succeeds: under the required check's own name that would be a false green.
+  expect(written.map(({ id, name }) => ({ id, name }))).toEqual([
+    { id: undefined, name: "CI GPU gate" },
+    { id: "1", name: "Our gate (shadow)" },
+  ]);
 });
 
 function waitingTask(store: Store): string | undefined {
