@@ -5,7 +5,7 @@ import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import type { GitHubApp, RepositoryHandle } from "../../shared/github/app.ts";
 import { path, slashed } from "../../shared/github/call.ts";
 import { createGitHubClient, type GitHubClient } from "../../shared/github/client.ts";
-import type { GitHubFailure } from "../../shared/github/failure.ts";
+import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
 import { githubId } from "../../shared/github/schema.ts";
 import { parseAnswer } from "../../shared/github/wire.ts";
 import { err, type Result } from "../../shared/result.ts";
@@ -27,7 +27,10 @@ const branchRules = z.array(
   }),
 );
 
-const classicRule = z.object({ checks: z.array(z.object({ context: z.string(), app_id: optionalId })) });
+/** Minus one is GitHub's other spelling of "from anybody" (github-facts section 8). */
+const classicId = z.preprocess((id) => (id === -1 || id === "-1" ? null : id), optionalId);
+
+const classicRule = z.object({ checks: z.array(z.object({ context: z.string(), app_id: classicId })) });
 
 const statuses = z.object({ statuses: z.array(z.object({ context: z.string() })) });
 
@@ -120,9 +123,12 @@ async function pinned(
     return problem(what, `${branch} takes '${check}' from anybody: choose this App as its source in the rule.`);
   }
   if (!rules.ok) return unanswered(what, rules.error);
-  const unseen = !classic.ok && classic.error.reason === "forbidden";
-  if (unseen)
-    return warning(what, `no ruleset of ${branch} requires '${check}', and classic protection may not be read.`);
+  if (!classic.ok && classic.error.reason !== "not-found") {
+    // Refused (403), or no token to be had for it (422): the App has no right to read it, which it does not need otherwise.
+    const withheld = classic.error.reason === "forbidden" || classic.error.reason === "unprocessable";
+    const why = withheld ? "classic protection may not be read: look there yourself" : describeFailure(classic.error);
+    return warning(what, `no ruleset of ${branch} requires '${check}', and ${why}.`);
+  }
   return problem(
     what,
     `nothing requires '${check}' on ${branch}: add it to the branch's rules, with this App as its source.`,
@@ -152,7 +158,8 @@ async function onlyProducer(
       );
     }
     const old = await get(path`/repos/${owner}/${repo}/commits/${head}/status`, statuses);
-    if (old.ok && old.value.statuses.some((status) => status.context === check)) {
+    if (!old.ok) return unanswered(what, old.error);
+    if (old.value.statuses.some((status) => status.context === check)) {
       return problem(
         what,
         `somebody set a commit status '${check}' on ${head.slice(0, 7)}: find out who, and rename it.`,

@@ -23,6 +23,7 @@ import { defaultTiming } from "./hub.ts";
 import type { HostedOptions } from "./hosted-machines.ts";
 import { HostedMachines } from "./hosted-machines.ts";
 import type { Hub, Timing } from "./hub.ts";
+import { IdentityTokens } from "./identity.ts";
 import { Links } from "./links.ts";
 import type { Repository, RunnerGroup } from "./model.ts";
 import { World } from "./model.ts";
@@ -38,6 +39,7 @@ import { releaseRoutes } from "./routes-releases.ts";
 import { repositoryRoutes } from "./routes-repository.ts";
 import { runnerRoutes } from "./routes-runners.ts";
 import { RunnerDesk } from "./runner-desk.ts";
+import { Schedules } from "./schedules.ts";
 import { ApiServer } from "./server.ts";
 import { Timers } from "./timers.ts";
 import { Webhooks } from "./webhooks.ts";
@@ -116,6 +118,11 @@ export interface LocalGitHub {
   ): number;
   /** Every installation token issued so far stops working. */
   expireTokens(): void;
+  /**
+   * Starts what is scheduled for any minute since the last look at the clock, and gives the runs' ids. The local GitHub does
+   * this by itself every second; a test that moves the clock need not wait for that.
+   */
+  runSchedules(): readonly number[];
   /** Sends a past event again: same guid. False when it is not known. */
   redeliver(guid: string): boolean;
   close(): Promise<void>;
@@ -161,10 +168,19 @@ const routes = [
 ];
 
 /** The routes served, as `METHOD path` of the OpenAPI document. */
-export const servedRoutes: readonly { method: string; path: string; operation: string }[] = routes.map((route) => ({
+export interface ServedRoute {
+  readonly method: string;
+  readonly path: string;
+  readonly operation: string;
+  /** Any one of these is enough; none: no permission is needed. */
+  readonly permission: readonly string[];
+}
+
+export const servedRoutes: readonly ServedRoute[] = routes.map((route) => ({
   method: route.method,
   path: route.path.replaceAll("*}", "}"),
   operation: route.operation,
+  permission: route.permission ?? [],
 }));
 
 function storedKey(stateDir: string | undefined): string | undefined {
@@ -209,20 +225,25 @@ export async function startLocalGitHub(options: LocalGitHubOptions): Promise<Loc
     faults: new Faults(),
     rateLimit: new RateLimit(clock),
     engine: new Engine(self, new Links(clock, () => url), new HostedMachines(options.hosted ?? {})),
+    identity: new IdentityTokens(self),
     desk: new RunnerDesk(self),
     get url() {
       return url;
     },
   };
   url = `http://127.0.0.1:${await server.listen(options.port ?? 0)}`;
-  return new Running(hub, server);
+  const schedules = new Schedules(self);
+  schedules.start();
+  return new Running(hub, server, schedules);
 }
 
 class Running implements LocalGitHub {
   readonly #hub: Hub;
   readonly #server: ApiServer;
+  readonly #schedules: Schedules;
 
-  constructor(hub: Hub, server: ApiServer) {
+  constructor(hub: Hub, server: ApiServer, schedules: Schedules) {
+    this.#schedules = schedules;
     this.#hub = hub;
     this.#server = server;
   }
@@ -281,6 +302,8 @@ class Running implements LocalGitHub {
       refs: new Map(),
       collaborators: new Map(),
       variables: new Map(),
+      secrets: new Map(),
+      environments: new Map(),
       workflows: new Map(),
       pulls: [],
       comments: [],
@@ -360,6 +383,10 @@ class Running implements LocalGitHub {
 
   redeliver(guid: string): boolean {
     return this.#hub.webhooks.redeliver({ guid });
+  }
+
+  runSchedules(): readonly number[] {
+    return this.#schedules.look();
   }
 
   async close(): Promise<void> {

@@ -12,9 +12,13 @@ export type Purpose =
   | "repositories"
   | "read"
   | "variables"
+  | "statuses"
+  | "settings"
   | "checks"
   | "actions"
+  | "repository-runners-read"
   | "repository-runners"
+  | "organization-runners-read"
   | "organization-runners";
 
 export interface TokenScope {
@@ -25,17 +29,23 @@ export interface TokenScope {
 
 type Permissions = Readonly<Record<string, "read" | "write">>;
 
-const PERMISSIONS: Readonly<Record<Purpose, Permissions>> = {
+export const PERMISSIONS: Readonly<Record<Purpose, Permissions>> = {
   // Which repositories an installation has: asked without naming one.
   repositories: { metadata: "read" },
   // Configuration, trees and commits; pull requests and who may what; runs, jobs and artifacts; check runs.
   read: { metadata: "read", contents: "read", pull_requests: "read", actions: "read", checks: "read" },
   // The switches of a maintainer's own lanes.
   variables: { actions_variables: "read" },
+  // Who else reports under the check's name, and what classic protection requires: the doctor's questions.
+  statuses: { statuses: "read" },
+  settings: { administration: "read" },
   // The gate's check.
   checks: { checks: "write" },
   // Dispatching a trusted workflow, cancelling a run.
   actions: { actions: "write" },
+  // Who is online: enough for whoever only probes machines.
+  "repository-runners-read": { administration: "read" },
+  "organization-runners-read": { organization_self_hosted_runners: "read" },
   // Single-use runners. At repository level GitHub has no smaller permission for it.
   "repository-runners": { administration: "write" },
   "organization-runners": { organization_self_hosted_runners: "write" },
@@ -43,12 +53,17 @@ const PERMISSIONS: Readonly<Record<Purpose, Permissions>> = {
 
 export function purposeOf(call: Pick<GitHubCall, "method" | "path">): Purpose {
   const [path = ""] = call.path.split("?");
-  if (/^\/orgs\/[^/]+\/actions\/runner/.test(path)) return "organization-runners";
+  const reads = call.method === "GET";
+  if (/^\/orgs\/[^/]+\/actions\/runner/.test(path)) {
+    return reads ? "organization-runners-read" : "organization-runners";
+  }
   const below = /^\/repos\/[^/]+\/[^/]+(\/.*)?$/.exec(path)?.[1] ?? "";
-  if (/^\/actions\/runners(?:\/|$)/.test(below)) return "repository-runners";
+  if (/^\/actions\/runners(?:\/|$)/.test(below)) return reads ? "repository-runners-read" : "repository-runners";
   const [, area, kind] = below.split("/");
   if (area === "actions" && kind === "variables") return "variables";
-  if (call.method === "GET") return "read";
+  if (reads && area === "commits" && /^\/commits\/.+\/status(?:es)?$/.test(below)) return "statuses";
+  if (reads && area === "branches" && below.endsWith("/protection/required_status_checks")) return "settings";
+  if (reads) return "read";
   if (/^\/check-runs(?:\/|$)/.test(below)) return "checks";
   if (area === "actions") return "actions";
   return "read";

@@ -135,6 +135,104 @@ describe("a healthy deployment", () => {
   });
 });
 
+describe("classic branch protection", () => {
+  const protect = (appId: number | null) => {
+    repository.setBranchRules("main", []);
+    repository.protectBranch("main", [{ context: "CI GPU gate", appId }]);
+  };
+
+  it("that requires the check from this App is ok", async () => {
+    protect(Number(github.appId));
+    const { code, out } = await doctor();
+    expect([code, out]).toEqual([0, expect.stringMatching(/^ok +octo\/lab: branch rule .*from this App$/m)]);
+  });
+
+  it.each([
+    ["from anybody", null, "takes 'CI GPU gate' from anybody"],
+    ["from anybody, in the older spelling", -1, "takes 'CI GPU gate' from anybody"],
+    ["from another App", 7, "from App 7"],
+  ])("that requires it %s is a problem", async (_, appId, said) => {
+    protect(appId);
+    expect(await doctor()).toMatchObject({ code: 1, bad: [expect.stringContaining(said)] });
+  });
+
+  it("that requires other checks alone is a problem", async () => {
+    repository.setBranchRules("main", []);
+    repository.protectBranch("main", [{ context: "lint", appId: null }]);
+    expect((await doctor()).bad).toEqual([expect.stringContaining("nothing requires 'CI GPU gate' on main")]);
+  });
+
+  it("that the App may not read, or GitHub does not tell, is a warning and no proof of a fault", async () => {
+    repository.setBranchRules("main", []);
+    github.installation("octo").withhold("administration");
+    const withheld = await doctor();
+    expect([withheld.code, withheld.out]).toEqual([
+      0,
+      expect.stringMatching(/^warning +octo\/lab: branch rule .*may not be read/m),
+    ]);
+    instead["/protection/required_status_checks"] = () => new Response("{}", { status: 502 });
+    const silent = await doctor();
+    expect([silent.code, silent.out]).toEqual([0, expect.stringMatching(/^warning +octo\/lab: branch rule /m)]);
+  });
+});
+
+describe("the check's other producers", () => {
+  it("a commit status of the check's name is a problem", async () => {
+    const pull = repository.openPullRequest({ author: "mira", title: "one", files: { "a.rs": "fn a() {}\n" } });
+    repository.reportStatus(pull.headSha, { context: "CI GPU gate", state: "success" });
+    expect((await doctor()).bad).toEqual([expect.stringContaining("commit status 'CI GPU gate'")]);
+  });
+
+  it("are not said to be none when the statuses may not be read", async () => {
+    repository.openPullRequest({ author: "mira", title: "one", files: { "a.rs": "fn a() {}\n" } });
+    github.installation("octo").withhold("statuses");
+    const { out } = await doctor();
+    expect(out).toMatch(/^warning +octo\/lab: check's producer +could not be told/m);
+  });
+});
+
+describe("the runner's release", () => {
+  const DAY = 86_400_000;
+  /** Releases with their ages in days, newest first, each with an image of its own; `latest` is the image in use. */
+  const publish = async (inUse: string, releases: readonly (readonly [string, number])[]) => {
+    const runner = github.createRepository({ owner: "actions", name: "runner" });
+    for (const [version, days] of releases) runner.publishRelease(`v${version}`, { at: Date.now() - days * DAY });
+    for (const [version] of releases) runpod.registry.publish(version);
+    if (inUse !== "unknown") runpod.registry.retag("latest", inUse);
+    const { code, out } = await doctor();
+    return { code, line: out.split("\n").find((each) => each.includes("Runner release")) ?? "" };
+  };
+
+  it("is ok when the image is the newest", async () => {
+    const { code, line } = await publish("2.335.0", [
+      ["2.335.0", 40],
+      ["2.334.0", 80],
+    ]);
+    expect([code, line]).toEqual([0, expect.stringMatching(/^ok +Runner release +2\.335\.0, the newest$/)]);
+  });
+
+  it("is a warning while a newer one is young", async () => {
+    const { code, line } = await publish("2.335.0", [
+      ["2.336.0", 3],
+      ["2.335.0", 40],
+    ]);
+    expect([code, line]).toEqual([0, expect.stringMatching(/^warning +Runner release +2\.335\.0; there is 2\.336\.0/)]);
+  });
+
+  it("is a problem when a newer one is weeks old", async () => {
+    const { code, line } = await publish("2.335.0", [
+      ["2.336.0", 20],
+      ["2.335.0", 40],
+    ]);
+    expect([code, line]).toEqual([1, expect.stringMatching(/^PROBLEM +Runner release +2\.335\.0; there is 2\.336\.0/)]);
+  });
+
+  it("is a problem when the image is none of the newest", async () => {
+    const { code, line } = await publish("unknown", [["2.336.0", 3]]);
+    expect([code, line]).toEqual([1, expect.stringMatching(/^PROBLEM +Runner release +.*none of the newest/)]);
+  });
+});
+
 describe("each thing broken is one problem that says what to do", () => {
   const other = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ type: "pkcs1", format: "pem" });
   const app = (more: object) =>

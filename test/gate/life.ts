@@ -63,13 +63,14 @@ export interface Life extends GateWorld {
 
 const PATIENCE_MS = 90_000;
 
-export async function startLife(options: GateWorldOptions & { readonly config?: string } = {}): Promise<Life> {
+export async function startLife(options: GateWorldOptions & { readonly config?: string; readonly organization?: boolean } = {}): Promise<Life> {
   const world = await startGateWorld(options);
   const { github, gate, sql } = world;
   const repository = github.createRepository({
     owner: "acme",
     name: "tensors",
     id: Number(REPOSITORY_ID),
+    organization: options.organization ?? false,
     files: {
       "README.md": "# tensors\n",
       ".github/gpu-gate.yml": options.config ?? CONFIG,

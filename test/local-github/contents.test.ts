@@ -10,6 +10,7 @@ beforeAll(async () => {
 afterAll(() => bench.close());
 
 const base = "/repos/octo/lab";
+const byName = ([a = ""]: readonly string[], [b = ""]: readonly string[]): number => a.localeCompare(b);
 
 describe("git data", () => {
   it("has the ids real git gives blobs", async () => {
@@ -84,7 +85,7 @@ describe("matching refs", () => {
     const groups = pulls.map((pull) => bench.repo.mergeGroup([pull.number]));
     const queue = await bench.call("GET", `${base}/git/matching-refs/heads/gh-readonly-queue/`);
     const named = (reply: { body: unknown }) => listOf(reply.body).map((one) => [one["ref"], at(one, "object", "sha")]);
-    expect(named(queue)).toEqual(groups.map((group) => [group.headRef, group.headSha]).toSorted());
+    expect(named(queue)).toEqual(groups.map((group) => [group.headRef, group.headSha]).toSorted(byName));
     expect(named(await bench.call("GET", `${base}/git/matching-refs/heads/tw`))).toEqual([
       ["refs/heads/two", pulls[1]?.headSha],
     ]);
