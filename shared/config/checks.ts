@@ -24,7 +24,47 @@ export function crossChecks(config: RepositoryConfig): Finding[] {
     ...laneFindings(config),
     ...ownerFindings(config),
     ...nameFindings(config),
+    ...workflowFindings(config),
   ];
+}
+
+/** What each workflow is started for. In this order: the later of two that name one file is the one to change. */
+const WORKFLOW_ROLES = {
+  prepare: "prepares with a pull request's code",
+  execute: "runs on the rented machine",
+  recovery: "asks for a pull request",
+  validation: "asks for one commit",
+  trigger: "is started by pull requests",
+  cache_publisher: "saves caches that others trust",
+} as const;
+
+type WorkflowRole = keyof typeof WORKFLOW_ROLES;
+
+/** CI may well be what publishes the caches of the default branch; every other pair contradicts itself. */
+const SHARED_FILES: readonly string[] = ["trigger cache_publisher"];
+
+/**
+ * One file in two parts. Tokens of prepare and execute never open requests, so a recovery or validation there is refused at
+ * every call; a trigger that only we start never starts by itself; what runs a pull request's code may not save caches.
+ */
+function workflowFindings({ workflows }: RepositoryConfig): Finding[] {
+  const found: Finding[] = [];
+  const seen = new Map<string, WorkflowRole>();
+  for (const role of Object.keys(WORKFLOW_ROLES) as WorkflowRole[]) {
+    const file = workflows[role];
+    const other = seen.get(file);
+    if (other !== undefined && !SHARED_FILES.includes(`${other} ${role}`)) {
+      found.push(
+        finding(
+          ["workflows", role],
+          `\`${file}\` is also \`workflows.${other}\`, which ${WORKFLOW_ROLES[other]}: it cannot be the one that ${WORKFLOW_ROLES[role]}`,
+          "Give each its own file.",
+        ),
+      );
+    }
+    if (other === undefined) seen.set(file, role);
+  }
+  return found;
 }
 
 function finding(path: readonly PropertyKey[], message: string, fix: string, at: "key" | "value" = "value"): Finding {

@@ -325,3 +325,28 @@ describe("hostile files", () => {
     expect(problems(`version: 1\n${keys}\n`).length).toBeLessThanOrEqual(50);
   });
 });
+
+describe("one workflow file in two parts can never work", () => {
+  const parts = ["prepare", "execute", "recovery", "validation", "trigger", "cache_publisher"];
+  const pairs = parts
+    .flatMap((one, index) => parts.slice(index + 1).map((other) => [one, other] as const))
+    .filter((pair) => pair.join(" ") !== "trigger cache_publisher");
+
+  test.each(pairs)("%s and %s", (one, other) => {
+    const file = ".github/workflows/both.yml";
+    const said = onlyProblem(`version: 1\nworkflows:\n  ${one}: ${file}\n  ${other}: ${file}\n`);
+    expect(said).toContain(`\`${file}\` is also \`workflows.${one}\``);
+    expect(said).toContain("Give each its own file.");
+    expect(said).toMatch(/4:\d+/);
+  });
+
+  test("named against a default as well", () => {
+    const said = onlyProblem("version: 1\nworkflows:\n  recovery: .github/workflows/gpu-gate-execute.yml\n");
+    expect(said).toContain("also `workflows.execute`, which runs on the rented machine");
+  });
+
+  test("but CI may publish the caches, and no trigger is no file", () => {
+    accepted("version: 1\nworkflows:\n  cache_publisher: .github/workflows/ci.yml\n");
+    accepted("version: 1\nworkflows:\n  trigger: none\n");
+  });
+});
