@@ -6,10 +6,10 @@ import { knownKeysAt } from "./json-schema.ts";
 
 type Issue = z.core.$ZodIssue;
 
-/** One finding for each thing that is wrong; an issue that names several unknown keys gives one for each. */
-export function explainIssue(issue: Issue): Finding[] {
+/** One finding for each thing that is wrong; an issue that names several unknown keys gives one for each, `limit` at most. */
+export function explainIssue(issue: Issue, limit: number): Finding[] {
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => unknownKey(issue.path, key));
+    return issue.keys.slice(0, limit).map((key) => unknownKey(issue.path, key));
   }
   const { message, fix } = wording(issue);
   return [{ path: issue.path, at: "value", message, fix }];

@@ -9,6 +9,7 @@ import { LineCounter, parseDocument, isMap, isScalar, type Document, type Node, 
 import { err, ok, type Result } from "../result.ts";
 import { crossChecks, type Finding } from "./checks.ts";
 import { explainIssue } from "./issues.ts";
+import { repeatedKeys } from "./yaml-keys.ts";
 import { repositoryConfigSchema, type RepositoryConfig, type RepositoryConfigInput } from "./schema.ts";
 
 export interface ConfigProblem {
@@ -24,6 +25,8 @@ export interface ConfigProblem {
 /** Larger than any real configuration; keeps a hostile file from costing time. */
 export const CONFIG_MAX_CHARS = 262_144;
 const MAX_PROBLEMS = 50;
+/** So many are worded and found in the file; wording thirty thousand unknown keys took most of a minute. */
+const MAX_LOOKED_AT = 200;
 /** Enough for sharing a list between keys; stops alias bombs. */
 const MAX_ALIASES = 50;
 
@@ -33,11 +36,20 @@ export function parseRepositoryConfig(text: string): Result<RepositoryConfig, Co
     return err([whole(`the file has ${text.length} characters`, `Keep it below ${CONFIG_MAX_CHARS}.`)]);
   }
   const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, strict: true, uniqueKeys: true, prettyErrors: false });
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    strict: true,
+    // The library compares every key with every other; `repeatedKeys` looks at each once.
+    uniqueKeys: false,
+    prettyErrors: false,
+    logLevel: "error",
+  });
   const faults = [...document.errors, ...document.warnings];
   if (faults.length > 0) {
     return err(faults.slice(0, MAX_PROBLEMS).map((fault) => yamlProblem(fault, lines)));
   }
+  const repeated = repeatedKeys(document.contents, MAX_PROBLEMS);
+  if (repeated.length > 0) return err(repeated.map((offset) => repeatedProblem(offset, lines)));
   let raw: unknown;
   try {
     raw = document.toJS({ maxAliasCount: MAX_ALIASES });
@@ -50,9 +62,11 @@ export function parseRepositoryConfig(text: string): Result<RepositoryConfig, Co
     return err([whole("the file holds no settings", "Write at least `version: 1`.")]);
   }
   const parsed = repositoryConfigSchema.safeParse(raw, { reportInput: true });
-  const findings = parsed.success ? crossChecks(parsed.data) : parsed.error.issues.flatMap(explainIssue);
+  const findings = parsed.success
+    ? crossChecks(parsed.data)
+    : parsed.error.issues.slice(0, MAX_LOOKED_AT).flatMap((issue) => explainIssue(issue, MAX_LOOKED_AT));
   if (!parsed.success || findings.length > 0) {
-    const problems = findings.map((finding) => locate(finding, document, lines));
+    const problems = findings.slice(0, MAX_LOOKED_AT).map((finding) => locate(finding, document, lines));
     problems.sort((left, right) => left.line - right.line || left.column - right.column);
     return err(problems.slice(0, MAX_PROBLEMS));
   }
@@ -78,30 +92,48 @@ export function problemText(problem: ConfigProblem, file: string): string {
 }
 
 function whole(message: string, fix: string): ConfigProblem {
-  return { line: 1, column: 1, path: "", message, fix };
+  return { line: 1, column: 1, path: "", message: told(message), fix };
+}
+
+/** What the file says is quoted in a problem, and a file can say anything: one line, of a length that a person reads. */
+const MAX_TOLD = 300;
+
+function told(text: string): string {
+  const line = text.replaceAll(/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]+/gu, " ");
+  return line.length > MAX_TOLD ? `${line.slice(0, MAX_TOLD)}…` : line;
 }
 
 function yamlProblem(
-  fault: { code: string; message: string; pos: [number, number] },
+  fault: { message: string; pos: [number, number] },
   lines: LineCounter,
 ): ConfigProblem {
-  const { line, col } = lines.linePos(fault.pos[0]);
-  const position = { line: Math.max(1, line), column: Math.max(1, col), path: "" };
-  if (fault.code === "DUPLICATE_KEY") {
-    return { ...position, message: "this key is written twice in the same place", fix: "Keep one of the two." };
-  }
-  return { ...position, message: `not readable as YAML: ${fault.message}`, fix: "Correct the YAML at this place." };
+  return {
+    ...placeOf(fault.pos[0], lines),
+    path: "",
+    message: told(`not readable as YAML: ${TOO_DEEP.test(fault.message) ? "it nests too deeply" : fault.message}`),
+    fix: "Correct the YAML at this place.",
+  };
+}
+
+/** How the library says that it ran out of stack. */
+const TOO_DEEP = /call stack/i;
+
+function repeatedProblem(offset: number, lines: LineCounter): ConfigProblem {
+  const message = "this key is written twice in the same place";
+  return { ...placeOf(offset, lines), path: "", message, fix: "Keep one of the two." };
+}
+
+function placeOf(offset: number, lines: LineCounter): { readonly line: number; readonly column: number } {
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(1, line), column: Math.max(1, col) };
 }
 
 function locate(finding: Finding, document: Document.Parsed, lines: LineCounter): ConfigProblem {
-  const offset = offsetOf(finding, document);
-  const { line, col } = lines.linePos(offset);
   return {
-    line: Math.max(1, line),
-    column: Math.max(1, col),
-    path: pathText(finding.path),
-    message: finding.message,
-    fix: finding.fix,
+    ...placeOf(offsetOf(finding, document), lines),
+    path: told(pathText(finding.path)),
+    message: told(finding.message),
+    fix: told(finding.fix),
   };
 }
 

@@ -48,6 +48,9 @@ export type WebhookProblem =
   /** An event the gate acts on, without a field it needs. `what` names the field, never its value. */
   | { readonly reason: "unreadable"; readonly what: string };
 
+/** Actions nobody here knows are told by name, in an answer, a log line and a tally: only what is a name. */
+const named = z.object({ action: z.string().regex(/^\w{1,100}$/) });
+
 /** Parses a verified body. Never throws for what is in it. */
 export function parseWebhook(body: WebhookBody): Result<Deliveries | Ignored, WebhookProblem> {
   const read = READERS[body.event];
@@ -58,7 +61,7 @@ export function parseWebhook(body: WebhookBody): Result<Deliveries | Ignored, We
   } catch {
     return err({ reason: "not-json" });
   }
-  const action = z.object({ action: z.string() }).safeParse(json);
+  const action = named.safeParse(json);
   if (!action.success) return err({ reason: "unreadable", what: whereUnreadable(action.error) });
   if (!read.actions.includes(action.data.action)) return ok({ ignored: `${body.event}.${action.data.action}` });
   const parsed = read.schema.safeParse(json);

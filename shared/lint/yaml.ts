@@ -5,6 +5,7 @@
  * text that was written; `value` is what YAML makes of it.
  */
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, type Document, type Node } from "yaml";
+import { repeatedKeys } from "../config/yaml-keys.ts";
 import { err, ok, type Result } from "../result.ts";
 
 /** One-based, as editors and GitHub count. */
@@ -56,14 +57,17 @@ const MAX_NODES = 100_000;
 /** Reads one YAML document. Refuses duplicate keys, keys that are not plain, several documents and unbounded aliases. */
 export function parseYaml(text: string): Result<YamlNode, YamlProblem> {
   const counter = new LineCounter();
-  const document = parseDocument(text, { lineCounter: counter, uniqueKeys: true });
+  // The library compares every key with every other; `repeatedKeys` looks at each once.
+  const document = parseDocument(text, { lineCounter: counter, uniqueKeys: false, logLevel: "error" });
   const first = document.errors[0];
   if (first !== undefined) {
     const message = first.message.split("\n")[0] ?? "not valid YAML";
     return err({ message: message.replace(/ at line \d+, column \d+:?$/, ""), at: position(counter, first.pos[0]) });
   }
+  const [repeated] = repeatedKeys(document.contents, 1);
+  if (repeated !== undefined) return err({ message: "Map keys must be unique", at: position(counter, repeated) });
   try {
-    return ok(convert(document.contents, { document, counter, text, nodes: 0 }, 0));
+    return ok(convert(document.contents, { document, counter, text, nodes: 0, aliases: new Map() }, 0));
   } catch (problem) {
     if (problem instanceof Unreadable) return err({ message: problem.message, at: position(counter, problem.offset) });
     throw problem;
@@ -88,6 +92,7 @@ interface Reading {
   readonly counter: LineCounter;
   readonly text: string;
   nodes: number;
+  readonly aliases: Map<Node, Node | undefined>;
 }
 
 function convert(node: Node | null, reading: Reading, depth: number): YamlNode {
@@ -99,7 +104,10 @@ function convert(node: Node | null, reading: Reading, depth: number): YamlNode {
   if (reading.nodes > MAX_NODES) throw new Unreadable("the document unfolds to too many nodes", start);
   if (node === null) return { kind: "scalar", at, value: null, text: "", raw: "", rawAt: at };
   if (isAlias(node)) {
-    const target = node.resolve(document);
+    // The library searches the whole document for the anchor: once for each alias, not once for each time it is followed.
+    const known = reading.aliases.has(node);
+    const target = known ? reading.aliases.get(node) : node.resolve(document);
+    if (!known) reading.aliases.set(node, target);
     if (target === undefined) throw new Unreadable(`the alias *${node.source} has no anchor`, start);
     return convert(target, reading, depth + 1);
   }

@@ -188,6 +188,8 @@ export interface Bench {
   setNow(at: Millis): void;
   /** POST with a bearer token; GET when there is no body. */
   call(path: string, token: string | null, body?: unknown): Promise<Response>;
+  /** POST with exactly these headers and this body. */
+  send(path: string, headers: Readonly<Record<string, string>>, body: BodyInit): Promise<Response>;
 }
 
 const NOT_FOUND = (): Response => json({ message: "Not Found" }, { status: 404 });
@@ -281,6 +283,7 @@ export function openBench(setup: Setup = {}): Bench {
     setNow(at) {
       now = at;
     },
+    send: async (path, headers, body) => app.request(path, { method: "POST", headers, body }),
     async call(path, token, body) {
       const headers = token === null ? {} : { authorization: `Bearer ${token}` };
       if (body === undefined) return app.request(path, { headers });
