@@ -13,6 +13,8 @@ export const ACTIONS_APP_ID = "15368";
 export const CI = ".github/workflows/ci.yml";
 export const PREPARE = ".github/workflows/gpu-gate-prepare.yml";
 export const EXECUTE = ".github/workflows/gpu-gate-execute.yml";
+export const RECOVERY = ".github/workflows/gpu-gate-recovery.yml";
+export const VALIDATION = ".github/workflows/gpu-gate-validation.yml";
 export const CONFIG = ".github/gpu-gate.yml";
 
 export interface User {
@@ -29,7 +31,8 @@ export interface File {
 export interface Pull {
   readonly number: number;
   readonly headRef: string;
-  readonly headRepositoryId: string;
+  /** Null: the fork it came from was deleted. */
+  headRepositoryId: string | null;
   readonly author: User;
   state: "open" | "closed";
   draft: boolean;
@@ -39,6 +42,33 @@ export interface Pull {
   files: File[];
   /** Instants at which head, state, draft or base changed. */
   readonly changes: Millis[];
+  /** The test merge cannot be made. */
+  conflict: boolean;
+}
+
+/** What a merge queue has put together: the pull requests on top of the branch, each by a merge commit. */
+export interface MergeGroup {
+  readonly headSha: string;
+  readonly headRef: string;
+  readonly baseSha: string;
+  readonly pulls: readonly Pull[];
+  /** Each member's head as it was taken in, and the merge commit made of it, in order. */
+  readonly commits: readonly { readonly sha: string; readonly parents: readonly string[] }[];
+  readonly files: readonly File[];
+  readonly madeAt: Millis;
+  over: "merged" | "destroyed" | null;
+}
+
+/** What the App may do here at the moment. */
+export type Standing = "ok" | "suspended" | "removed" | "archived" | "deleted" | "no-checks";
+
+/** A machine of the maintainers' own, as GitHub lists it. */
+export interface OwnRunner {
+  readonly id: string;
+  readonly name: string;
+  readonly labels: readonly string[];
+  status: "online" | "offline";
+  busy: boolean;
 }
 
 export interface Step {
@@ -98,7 +128,7 @@ export interface Runner {
 export interface CheckRun {
   readonly id: string;
   readonly appId: string;
-  readonly name: string;
+  name: string;
   readonly headSha: string;
   externalId: string | null;
   status: string;
@@ -136,8 +166,27 @@ const GPU_STEPS = ["Check the machine", "Download the archives", "Run GPU tests"
 export class Repository {
   readonly id: string;
   readonly owner = "acme";
-  readonly name: string;
-  readonly installationId: string;
+  name: string;
+  /** Names it had: GitHub leads on from them. */
+  readonly formerNames: string[] = [];
+  installationId: string;
+  standing: Standing = "ok";
+  /** Instants between which the App could not speak here. */
+  readonly silences: { readonly from: Millis; until: Millis | null }[] = [];
+  readonly groups = new Map<string, MergeGroup>();
+  readonly variables = new Map<string, string>();
+  readonly ownRunners: OwnRunner[] = [];
+  /** The configuration before somebody broke it. */
+  configBefore: string | null = null;
+  /** Heads whose pod somebody asked to keep with a comment; and whether the configuration keeps every failed one. */
+  readonly keepHeads = new Set<string>();
+  keepAlways = false;
+  /** Time limits that its configuration sets, seconds. */
+  limits: Readonly<Record<string, number>> = {};
+  /** Heads of the default branch, oldest first, and the rules that came with each. */
+  readonly mainHistory: { readonly sha: string; readonly rules: string; readonly at: Millis }[] = [];
+  /** Trees of commits; a commit that is not here has one of its own. */
+  readonly #trees = new Map<string, string>();
   readonly users: readonly User[];
   readonly pulls = new Map<number, Pull>();
   readonly runs = new Map<string, Run>();
@@ -167,15 +216,73 @@ export class Repository {
     this.config = config;
     this.mainSha = around.rng.hex(40);
     for (const path of [CI, PREPARE, EXECUTE]) this.blobs[path] = around.rng.hex(40);
+    this.#mainMoved();
     this.users = [
       { id: String(1000 + index * 10), login: `maintainer${index}`, role: "maintain" },
       { id: String(1001 + index * 10), login: `admin${index}`, role: "admin" },
       { id: String(1002 + index * 10), login: `writer${index}`, role: "write" },
+      { id: String(1003 + index * 10), login: `reader${index}`, role: "read" },
     ];
   }
 
   get now(): Millis {
     return this.#around.scheduler.now;
+  }
+
+  // The default branch and its history.
+
+  /** A commit on the default branch, with what it changes of the rules. */
+  commitToMain(change: { readonly config?: string; readonly blobs?: readonly string[]; readonly sha?: string }): void {
+    if (change.config !== undefined) this.config = change.config;
+    for (const path of change.blobs ?? []) this.blobs[path] = this.#around.rng.hex(40);
+    this.mainSha = change.sha ?? this.#around.rng.hex(40);
+    this.#mainMoved();
+  }
+
+  repairConfig(): void {
+    if (this.configBefore === null) return;
+    this.commitToMain({ config: this.configBefore });
+    this.configBefore = null;
+  }
+
+  #mainMoved(): void {
+    const rules = `${this.blobs[PREPARE] ?? ""} ${this.blobs[EXECUTE] ?? ""} ${this.config}`;
+    this.mainHistory.push({ sha: this.mainSha, rules, at: this.now });
+  }
+
+  /** Whether this commit exists here. */
+  knows(sha: string): boolean {
+    return (
+      this.#trees.has(sha) || this.mainHistory.some((commit) => commit.sha === sha) || this.parentsOf(sha).length > 0
+    );
+  }
+
+  parentsOf(sha: string): readonly string[] {
+    for (const group of this.groups.values()) {
+      const commit = group.commits.find((one) => one.sha === sha);
+      if (commit !== undefined) return commit.parents;
+    }
+    for (const [head, one] of this.heads) if (one.mergeSha === sha) return [this.mainSha, head];
+    return [];
+  }
+
+  treeOf(sha: string): string {
+    return this.#trees.get(sha) ?? sha;
+  }
+
+  /** The App loses its place here, or has it back. */
+  setStanding(standing: Standing): void {
+    if (this.standing === standing) return;
+    const open = this.silences.at(-1);
+    if (open?.until === null) open.until = this.now;
+    this.standing = standing;
+    if (standing !== "ok") this.silences.push({ from: this.now, until: null });
+    this.#around.trace.note(`${this.name}: the App's place here is '${standing}'`);
+  }
+
+  rename(): void {
+    this.formerNames.push(this.name);
+    this.name = `${this.name}-new`;
   }
 
   user(login: string): User | undefined {
@@ -198,20 +305,23 @@ export class Repository {
       labels: new Set(),
       files,
       changes: [],
+      conflict: false,
     };
     this.pulls.set(number, pull);
-    this.#newHead(pull, this.#around.rng.hex(40));
+    this.#newHead(pull, this.#around.rng.hex(40), null);
     this.tell("pull_request", "opened", author, { pull_request: this.pullJson(pull) });
-    this.#startCi(pull, author);
+    this.#startCi(pull.headSha, pull.headRef, author, "pull_request");
     return pull;
   }
 
-  push(pull: Pull, by: User, sha: string, files: File[]): void {
+  /** `sameTree`: a commit that changes nothing, or only its message. */
+  push(pull: Pull, by: User, sha: string, files: File[], sameTree = false): void {
+    const before = pull.headSha;
     pull.files = files;
-    this.#newHead(pull, sha);
+    this.#newHead(pull, sha, sameTree ? before : null);
     this.#around.trace.note(`${this.name}#${pull.number} head is now ${sha.slice(0, 8)}`);
     this.tell("pull_request", "synchronize", by, { pull_request: this.pullJson(pull) });
-    this.#startCi(pull, by);
+    this.#startCi(pull.headSha, pull.headRef, by, "pull_request");
   }
 
   change(
@@ -255,22 +365,93 @@ export class Repository {
     this.asks.set(headSha, (this.asks.get(headSha) ?? 0) + 1);
   }
 
-  #newHead(pull: Pull, sha: string): void {
+  #newHead(pull: Pull, sha: string, treeOf: string | null): void {
     pull.headSha = sha;
     pull.changes.push(this.now);
-    if (!this.heads.has(sha)) {
-      this.heads.set(sha, { prNumber: pull.number, files: pull.files, mergeSha: this.#around.rng.hex(40) });
+    if (this.heads.has(sha)) return;
+    const mergeSha = this.#around.rng.hex(40);
+    this.heads.set(sha, { prNumber: pull.number, files: pull.files, mergeSha });
+    const known = treeOf === null ? undefined : this.heads.get(treeOf);
+    // The base is the same for both in this world, so the head's content is what the merge's content depends on.
+    this.#trees.set(sha, known === undefined ? this.#around.rng.hex(40) : this.treeOf(treeOf ?? ""));
+    this.#trees.set(mergeSha, known === undefined ? this.#around.rng.hex(40) : this.treeOf(known.mergeSha));
+  }
+
+  /** The merge queue takes pull requests in. The tree of a group of one, on the base it was tested on, is the tested one. */
+  queue(pulls: readonly Pull[]): MergeGroup {
+    const last = pulls.at(-1);
+    if (last === undefined) throw new Error("a merge group has a pull request");
+    const { rng } = this.#around;
+    const commits: MergeGroup["commits"][number][] = [];
+    let tip = this.mainSha;
+    for (const pull of pulls) {
+      const merge = rng.hex(40);
+      commits.push({ sha: pull.headSha, parents: [this.mainSha] }, { sha: merge, parents: [tip, pull.headSha] });
+      tip = merge;
     }
+    const group: MergeGroup = {
+      headSha: tip,
+      headRef: `refs/heads/gh-readonly-queue/main/pr-${last.number}-${this.mainSha}`,
+      baseSha: this.mainSha,
+      pulls,
+      commits,
+      files: pulls.flatMap((pull) => pull.files),
+      madeAt: this.now,
+      over: null,
+    };
+    const only = pulls.length === 1 ? this.heads.get(last.headSha) : undefined;
+    if (only !== undefined) this.#trees.set(tip, this.treeOf(only.mergeSha));
+    this.groups.set(tip, group);
+    this.#around.trace.note(
+      `${this.name}: merge group ${tip.slice(0, 8)} of ${pulls.map((pull) => pull.number).join(", ")}`,
+    );
+    this.tellGroup(group, "checks_requested");
+    const ref = group.headRef.replace("refs/heads/", "");
+    this.#startCi(tip, ref, last.author, "merge_group");
+    return group;
+  }
+
+  endGroup(group: MergeGroup, how: "merged" | "destroyed"): void {
+    if (group.over !== null) return;
+    group.over = how;
+    this.#around.trace.note(`${this.name}: merge group ${group.headSha.slice(0, 8)} is ${how}`);
+    if (how === "merged") {
+      this.commitToMain({ sha: group.headSha });
+      for (const pull of group.pulls) if (pull.state === "open") this.change(pull, pull.author, "closed");
+    }
+    this.tellGroup(group, "destroyed");
+  }
+
+  tellGroup(group: MergeGroup, action: "checks_requested" | "destroyed"): void {
+    const { headSha: head_sha, headRef: head_ref, baseSha: base_sha } = group;
+    const by = this.users[0];
+    if (by === undefined) return;
+    this.tell("merge_group", action, by, {
+      merge_group: { head_sha, head_ref, base_sha, base_ref: "refs/heads/main", head_commit: {} },
+    });
+  }
+
+  /** A maintainer dispatches one of the workflows that ask for a request. */
+  ownRun(path: string, title: string, by: User): Run {
+    const job = this.#newJob("ask", ["ubuntu-latest"], ["Ask the gate"], this.mainSha);
+    const run = this.#newRun(path, "workflow_dispatch", title, this.mainSha, "main", by, {}, [job]);
+    run.status = "in_progress";
+    this.tellRun(run, "in_progress");
+    return run;
+  }
+
+  endOwnRun(run: Run, conclusion: "success" | "failure"): void {
+    for (const job of run.jobs.at(-1) ?? []) this.#finishJob(run, job, conclusion);
+    this.#finishRun(run, conclusion);
   }
 
   /** CI starts by itself: the trigger run and the light checks. */
-  #startCi(pull: Pull, by: User): void {
+  #startCi(sha: string, branch: string, by: User, event: "pull_request" | "merge_group"): void {
     const { faults, scheduler, rng } = this.#around;
     if (faults.strikes("trigger-never", 0.1)) return;
-    const sha = pull.headSha;
     const delay = faults.strikes("trigger-late", 0.2) ? rng.int(300_000, 1_200_000) : rng.int(2_000, 20_000);
     scheduler.in(delay, "ci starts", () => {
-      const run = this.#newRun(CI, "pull_request", "CI", sha, pull.headRef, by, {}, [
+      const run = this.#newRun(CI, event, "CI", sha, branch, by, {}, [
         this.#newJob("rustfmt", [], ["Run rustfmt"], sha),
         this.#newJob("clippy", [], ["Run clippy"], sha),
       ]);
@@ -678,11 +859,15 @@ export class Repository {
   }
 
   pullJson(pull: Pull): Record<string, unknown> {
-    const repo = { id: Number(pull.headRepositoryId), full_name: `${this.owner}/${this.name}` };
+    const repo =
+      pull.headRepositoryId === null
+        ? null
+        : { id: Number(pull.headRepositoryId), full_name: `${this.owner}/${this.name}` };
     return {
       number: pull.number,
       state: pull.state,
       draft: pull.draft,
+      mergeable: !pull.conflict,
       merged: false,
       title: `Change ${pull.number}`,
       labels: [...pull.labels].map((name) => ({ name })),

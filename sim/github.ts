@@ -2,22 +2,12 @@
 import { createHash } from "node:crypto";
 import type { Millis } from "../shared/ports.ts";
 import type { Faults } from "./faults.ts";
+import type { HookBook } from "./hook-book.ts";
 import { APP_ID, checkJson, CONFIG, iso, type CheckRun, type Repository } from "./github-model.ts";
+import { MORE_HANDLERS, MORE_ROUTES, ownRunnerJson, performAsApp } from "./github-more.ts";
+import { json, list, notFound, route, type Route, type ServerHandler } from "./github-wire.ts";
 import type { NetAnswer, NetRequest, Server } from "./net.ts";
 import type { Prng } from "./prng.ts";
-
-interface Route {
-  readonly method: string;
-  readonly pattern: RegExp;
-  readonly name: string;
-}
-
-const json = (status: number, body: unknown): NetAnswer => ({
-  status,
-  body: JSON.stringify(body),
-  headers: { "content-type": "application/json" },
-});
-const notFound = (): NetAnswer => json(404, { message: "Not Found" });
 
 export interface GitHubOptions {
   readonly repositories: readonly Repository[];
@@ -25,6 +15,8 @@ export interface GitHubOptions {
   readonly rng: Prng;
   readonly now: () => Millis;
   readonly nextId: () => string;
+  /** Every attempt to deliver a webhook. */
+  readonly book: HookBook;
   /** Hears of each check the App writes, after it was written. */
   readonly onCheck: (repository: Repository, check: CheckRun) => void;
 }
@@ -34,7 +26,11 @@ export class VirtualGitHub implements Server {
   readonly repositories: readonly Repository[];
   /** Installation tokens ever handed out: none of them may be seen anywhere else. */
   readonly tokens = new Set<string>();
+  /** Until then the installation's quota is used up, and every call is refused for it. */
+  quotaUntil: Millis = 0;
   readonly #options: GitHubOptions;
+  readonly #expiry = new Map<string, Millis>();
+  readonly #owners = new Map<string, Repository>();
   /** What each caller last read of each run. */
   readonly #reads = new Map<string, { attempt: number; status: string }>();
 
@@ -48,23 +44,33 @@ export class VirtualGitHub implements Server {
   }
 
   perform(request: NetRequest): NetAnswer {
-    if (request.path.startsWith("/app/installations/")) {
-      const token = `ghs_${this.#options.rng.hex(36)}`;
-      this.tokens.add(token);
-      return json(201, { token, expires_at: iso(this.#options.now() + 3_600_000), permissions: {} });
-    }
+    const asApp = performAsApp(this, request);
+    if (asApp !== null) return asApp;
+    if (request.path.startsWith("/app/installations/")) return this.#mintToken(request);
+    const token = (request.headers.get("authorization") ?? "").replace("token ", "");
     const found = find(request.method, request.path);
-    const repository = this.repositories.find(
-      (one) =>
-        request.path.startsWith(`/repos/${one.owner}/${one.name}/`) ||
-        request.path === `/repos/${one.owner}/${one.name}`,
-    );
+    const repository = this.#repositoryOf(request.path, token);
+    if (request.path === "/installation/repositories") {
+      if (repository === undefined) return json(401, { message: "Bad credentials" });
+      const { id, name, owner } = repository;
+      return list(
+        request,
+        [{ id: Number(id), name, full_name: `${owner}/${name}`, owner: { login: owner } }],
+        "repositories",
+      );
+    }
     if (found === null || repository === undefined) return notFound();
-    if (
-      found.route.name !== "installation" &&
-      !this.tokens.has((request.headers.get("authorization") ?? "").replace("token ", ""))
-    ) {
-      return json(401, { message: "Bad credentials" });
+    const { standing } = repository;
+    if (standing === "deleted" || standing === "removed") return notFound();
+    if (found.route.name !== "installation") {
+      const until = this.#expiry.get(token);
+      if (until === undefined || until <= this.#options.now()) return json(401, { message: "Bad credentials" });
+      if (standing === "suspended") return json(403, { message: "This installation has been suspended" });
+      const writes = request.method !== "GET";
+      if (standing === "archived" && writes) return json(403, { message: "Repository was archived so is read-only." });
+      if (standing === "no-checks" && writes && found.route.name.endsWith("Check")) {
+        return json(403, { message: "Resource not accessible by integration" });
+      }
     }
     const handler = HANDLERS[found.route.name];
     const answer = handler === undefined ? notFound() : handler(this, repository, request, found.parts);
@@ -74,7 +80,44 @@ export class VirtualGitHub implements Server {
     return { ...answer, headers: { ...answer.headers, etag } };
   }
 
+  /** All tokens handed out so far end now. */
+  forgetTokens(): void {
+    this.#expiry.clear();
+  }
+
+  #mintToken(request: NetRequest): NetAnswer {
+    const id = request.path.split("/")[3] ?? "";
+    const repository = this.repositories.find((one) => one.installationId === id);
+    if (repository === undefined || repository.standing === "removed" || repository.standing === "deleted")
+      return notFound();
+    if (repository.standing === "suspended") return json(403, { message: "This installation has been suspended" });
+    const token = `ghs_${this.#options.rng.hex(36)}`;
+    this.tokens.add(token);
+    this.#owners.set(token, repository);
+    const until = this.#options.now() + 3_600_000;
+    this.#expiry.set(token, until);
+    return json(201, { token, expires_at: iso(until), permissions: {} });
+  }
+
+  #repositoryOf(path: string, token: string): Repository | undefined {
+    if (!path.startsWith("/repos/")) return this.#owners.get(token);
+    const name = path.split("/")[3];
+    return this.repositories.find((one) => one.name === name || one.formerNames.includes(name ?? ""));
+  }
+
   fault(kind: "refuses" | "rate-limit" | "outage"): NetAnswer {
+    const quota = this.quotaUntil;
+    if (kind === "outage" && quota > this.#options.now()) {
+      return {
+        status: 403,
+        body: JSON.stringify({ message: "API rate limit exceeded for installation" }),
+        headers: {
+          "x-ratelimit-remaining": "0",
+          "x-ratelimit-reset": String(Math.ceil(quota / 1000)),
+          "content-type": "application/json",
+        },
+      };
+    }
     if (kind === "rate-limit") {
       const wait = this.#options.rng.int(1, 90);
       return {
@@ -102,44 +145,32 @@ export class VirtualGitHub implements Server {
   }
 }
 
-type ServerHandler = (
-  server: VirtualGitHub,
-  repository: Repository,
-  request: NetRequest,
-  parts: readonly string[],
-) => NetAnswer;
-
-function list(request: NetRequest, items: readonly unknown[], name: string | null): NetAnswer {
-  const size = Math.min(100, Number(request.query.get("per_page") ?? "30"));
-  const number = Number(request.query.get("page") ?? "1");
-  const page = items.slice((number - 1) * size, number * size);
-  const more = number * size < items.length;
-  const link = more ? `<https://github.test${request.path}?page=${number + 1}>; rel="next"` : "";
-  const answer = json(200, name === null ? page : { total_count: items.length, [name]: page });
-  return { ...answer, headers: { ...answer.headers, link } };
-}
-
 const HANDLERS: Readonly<Record<string, ServerHandler>> = {
+  ...MORE_HANDLERS,
   installation: (_server, repository) => json(200, { id: Number(repository.installationId) }),
   getRepository: (_server, repository) =>
     json(200, {
       id: Number(repository.id),
       full_name: `${repository.owner}/${repository.name}`,
       default_branch: "main",
-      archived: false,
+      archived: repository.standing === "archived",
     }),
   getBranch: (_server, repository) => json(200, { name: "main", commit: { sha: repository.mainSha } }),
   getFile: (_server, repository, _request, [path = ""]) => {
     const name = decodeURIComponent(path);
+    if (name === CONFIG && repository.config === "") return notFound();
     if (name !== CONFIG && repository.blobs[name] === undefined) return notFound();
     const text = name === CONFIG ? repository.config : `# ${name}`;
     const sha = repository.blobs[name] ?? createHash("sha1").update(text).digest("hex");
     return json(200, { type: "file", sha, encoding: "base64", content: Buffer.from(text).toString("base64") });
   },
   getCommit: (_server, repository, _request, [sha = ""]) => {
-    const merged = [...repository.heads].find(([, head]) => head.mergeSha === sha);
-    const parents = merged === undefined ? [] : [{ sha: repository.mainSha }, { sha: merged[0] }];
-    return json(200, { sha, tree: { sha }, parents });
+    if (!repository.knows(sha)) return notFound();
+    return json(200, {
+      sha,
+      tree: { sha: repository.treeOf(sha) },
+      parents: repository.parentsOf(sha).map((one) => ({ sha: one })),
+    });
   },
   getTree: (_server, repository, _request, [sha = ""]) =>
     json(200, {
@@ -152,7 +183,8 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
     }),
   getRef: (_server, repository, _request, [ref = ""]) => {
     const number = Number(/^pull\/(\d+)\/merge$/.exec(decodeURIComponent(ref))?.[1] ?? "0");
-    const head = repository.heads.get(repository.pulls.get(number)?.headSha ?? "");
+    const pull = repository.pulls.get(number);
+    const head = pull?.conflict === true ? undefined : repository.heads.get(pull?.headSha ?? "");
     return head === undefined ? notFound() : json(200, { ref: `refs/${ref}`, object: { sha: head.mergeSha } });
   },
   getPull: (_server, repository, _request, [number = ""]) => {
@@ -268,7 +300,8 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
   listRunners: (_server, repository, request) => {
     const name = request.query.get("name");
     const runners = [...repository.runners.values()].filter((runner) => name === null || runner.name === name);
-    return list(request, runners.map(runnerJson), "runners");
+    const own = name === null ? repository.ownRunners : [];
+    return list(request, [...runners.map(runnerJson), ...own.map(ownRunnerJson)], "runners");
   },
   getRunner: (_server, repository, _request, [id = ""]) => {
     const runner = repository.runners.get(id);
@@ -341,6 +374,7 @@ function write(
   body: Readonly<Record<string, unknown>>,
   status: number,
 ): NetAnswer {
+  if (typeof body["name"] === "string") check.name = body["name"];
   if (typeof body["external_id"] === "string") check.externalId = body["external_id"];
   if (typeof body["status"] === "string") check.status = body["status"];
   if (typeof body["conclusion"] === "string") {
@@ -365,17 +399,12 @@ function runnerJson(runner: { id: string; name: string; status: string; busy: bo
     status: runner.status,
     busy: runner.busy,
     labels: runner.labels.map((name) => ({ name, type: "custom" })),
+    runner_group_id: 7,
   };
 }
 
-const R = String.raw`^/repos/[^/]+/[^/]+`;
-const route = (method: string, tail: string, name: string): Route => ({
-  method,
-  pattern: new RegExp(`${R}${tail}$`),
-  name,
-});
-
 const ROUTES: readonly Route[] = [
+  ...MORE_ROUTES,
   route("GET", "", "getRepository"),
   route("GET", "/installation", "installation"),
   route("GET", "/branches/(.+)", "getBranch"),

@@ -4,6 +4,7 @@
  */
 import { Account } from "../durable-objects/account/account.ts";
 import { SweepMemory } from "../durable-objects/account/sweep-memory.ts";
+import { Turns } from "../durable-objects/account/turns.ts";
 import { Gate, type GateTick } from "../durable-objects/gate/gate.ts";
 import type { AccountAnswer, AccountPort, GatePorts, PodListing, SqlValue } from "../durable-objects/gate/ports.ts";
 import { durableAlarm, type DurableAlarm } from "../durable-objects/platform.ts";
@@ -68,6 +69,7 @@ export class AccountHost {
   owner: Owner;
   account: Account;
   sweeps: SweepMemory;
+  turns: Turns;
   readonly #around: HostSurroundings;
   /** Calls that wait for this object: a crash answers them all with an error. */
   readonly #waiting = new Set<(error: Error) => void>();
@@ -79,6 +81,7 @@ export class AccountHost {
     this.owner = newOwner(around.scheduler);
     this.account = this.#start();
     this.sweeps = new SweepMemory(this.sql);
+    this.turns = new Turns(this.sql);
   }
 
   crash(): void {
@@ -89,6 +92,7 @@ export class AccountHost {
     this.owner = newOwner(this.#around.scheduler);
     this.account = this.#start();
     this.sweeps = new SweepMemory(this.sql);
+    this.turns = new Turns(this.sql);
     for (const reject of waiting) reject(new Error("the account was reset"));
   }
 
@@ -158,6 +162,11 @@ export class GateHost {
   crashes = 0;
   /** Counts what was stored, so that a checker need not look where nothing changed. */
   writes = 0;
+  /** Requests whose pod somebody asked to keep, and what the operator said that a request may cost. */
+  readonly keepAsked = new Set<string>();
+  readonly lifted = new Map<string, number>();
+  /** Kept pods whose record was destroyed. */
+  readonly destroyedRecords = new Set<string>();
   /** When the present instance started. */
   startedAt: Millis = 0;
   readonly #around: HostSurroundings;

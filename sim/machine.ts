@@ -94,6 +94,10 @@ function prove(pod: VirtualPod, around: MachineSurroundings, since: number): voi
   void around.call(pod, "proof", body).then((taken) => {
     if (taken === true) {
       if (faults.strikes("pod-runner-silent", 0.08)) return;
+      if (faults.strikes("pod-runner-refused", 0.08)) {
+        scheduler.in(rng.int(2_000, 9_000), "runner refused", () => exit(pod, around, "runner-refused", 7));
+        return;
+      }
       scheduler.in(rng.int(2_000, 15_000), "runner starts", () => startRunner(pod, around));
       return;
     }
@@ -139,6 +143,8 @@ function exit(pod: VirtualPod, around: MachineSurroundings, reason: string, code
   const { rng, scheduler } = around;
   pod.busy = false;
   void around.call(pod, "exit", { reason, code });
+  // Bought with the word to keep it: the container stays up for whoever looks at it.
+  if (pod.env["GPU_GATE_KEEP"] === "true") return;
   scheduler.in(rng.int(200, 3_000), "container ends", () => {
     if (pod.releasedAt !== null) return;
     pod.runtimeUp = false;

@@ -151,7 +151,7 @@ export class Net {
     return new Promise<T>((resolve, reject) => {
       this.#exchange<T>(owner, service, operation, {
         perform: (fate, settle) => {
-          if (fate === "refuses") return reject(new Error(`${service} did not answer`));
+          if (fate === "refuses" || this.isDown(service)) return reject(new Error(`${service} did not answer`));
           let made: T | Promise<T>;
           try {
             made = perform();

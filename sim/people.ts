@@ -33,20 +33,63 @@ export interface PeopleSurroundings {
 const CODE: File[] = [{ filename: "src/kernel.rs", status: "modified" }];
 const DOCS: File[] = [{ filename: "docs/guide.md", status: "modified" }];
 
+/** A maintainers' own machine: its lane, its switch and its labels. */
+export const OWN_LABELS = ["self-hosted", "linux", "gpu-full"];
+export const OWN_SWITCH = "GPU_COVERAGE_ENABLED";
+export const AGGREGATE = "Required checks";
+
+const CI_FILES: File[] = [{ filename: "ci/tools.py", status: "modified" }];
+
 /** The repository's configuration file, drawn from the seed. */
-export function drawConfig(rng: Prng, faults: Faults): { text: string; start: string } {
+export function drawConfig(
+  rng: Prng,
+  faults: Faults,
+): { readonly text: string; readonly limits: Readonly<Record<string, number>>; readonly keepAlways: boolean } {
   const start = rng.weighted({ auto: 8, label: 1, comment: 1, approval: 1 });
   const small = faults.on("small-budget");
+  const keepAlways = faults.strikes("keep-always", 0.6);
+  const limits: Record<string, number> = faults.strikes("tight-limits", 0.7) ? tightLimits(rng) : {};
   const lines = [
     "version: 1",
     `start: ${start}`,
-    "paths: { docs: { prefixes: [docs/] } }",
+    "paths: { docs: { prefixes: [docs/] }, ci: { prefixes: [ci/] } }",
     rng.chance(0.6) ? "pre_gate: [rustfmt, clippy]" : "pre_gate: []",
     `tested_revision: ${rng.chance(0.7) ? "merge" : "head"}`,
     `budget: { per_run: ${small ? rng.pick([2, 4]) : 20}, per_day: ${small ? rng.pick([4, 6]) : 100}, per_month: 1000 }`,
     rng.chance(0.8) ? "" : "workflows: { trigger: none }",
+    `merge_queue: { policy: ${rng.chance(0.5) ? "run" : "reuse"}, pre_gate: ${rng.chance(0.5) ? "[]" : "[rustfmt, clippy]"} }`,
+    keepAlways ? `retention: { keep_on_failure: true, duration: ${rng.int(300, 5_400)} }` : "",
+    faults.strikes("organization-runners", 0.7) ? 'runner: { scope: organization, group_id: "7" }' : "",
+    faults.strikes("shadow", 0.4) ? "shadow: true" : "",
+    Object.keys(limits).length === 0
+      ? ""
+      : `limits: { ${Object.entries(limits)
+          .map(([name, value]) => `${name}: ${value}`)
+          .join(", ")} }`,
+    ...(faults.strikes("own-lanes", 0.7) ? ownLanes(rng) : []),
   ];
-  return { text: lines.filter((line) => line !== "").join("\n"), start };
+  return { text: lines.filter((line) => line !== "").join("\n"), limits, keepAlways };
+}
+
+/** Times so short that they run out in a world that is only a little slow. */
+function tightLimits(rng: Prng): Record<string, number> {
+  const limits: Record<string, number> = {};
+  if (rng.chance(0.5)) limits["queue_wait"] = rng.int(60, 900);
+  if (rng.chance(0.5)) limits["setup"] = rng.int(120, 400);
+  if (rng.chance(0.5)) limits["lifetime"] = rng.int(500, 1_200);
+  if (rng.chance(0.3)) limits["backstop"] = rng.int(1_300, 3_600);
+  if (rng.chance(0.3)) limits["preparation"] = rng.int(300, 1_200);
+  if (rng.chance(0.3)) limits["deletion_unproven"] = rng.int(60, 300);
+  return limits;
+}
+
+function ownLanes(rng: Prng): readonly string[] {
+  const own = `own: { runs_on: [${OWN_LABELS.join(", ")}], switch: ${OWN_SWITCH}, probe: Probe }`;
+  return [
+    `lanes: { gpu: {}, coverage_gpu: { checks: [Coverage GPU], ${own} } }`,
+    "required_checks: [{ name: rustfmt }, { name: clippy, report: must }, { name: Coverage GPU }]",
+    `aggregator: { name: ${AGGREGATE}, timeout: ${rng.int(1_800, 7_200)} }`,
+  ];
 }
 
 export class People {
@@ -65,9 +108,10 @@ export class People {
     const count = rng.int(1, 4);
     for (let index = 0; index < count; index += 1) {
       const at = index === 0 ? 1_000 : rng.int(1_000, Math.floor(horizonMs * 0.6));
-      const author = repository.users[rng.int(0, 9) === 0 ? 2 : rng.int(0, 1)] ?? repository.users[0];
-      const files = rng.chance(0.85) ? CODE : DOCS;
-      const fork = rng.chance(0.06);
+      const usual = repository.users[rng.int(0, 9) === 0 ? 2 : rng.int(0, 1)] ?? repository.users[0];
+      const author = this.#around.faults.strikes("strange-author", 0.5) ? repository.users[3] : usual;
+      const files = rng.chance(0.85) ? CODE : rng.chance(0.7) ? DOCS : CI_FILES;
+      const fork = rng.chance(this.#around.faults.on("fork-deleted") ? 0.4 : 0.06);
       const draft = this.#around.faults.strikes("pull-draft", 0.3);
       if (index >= maxPulls || author === undefined) continue;
       scheduler.in(at, "pull request", () => {
@@ -81,14 +125,20 @@ export class People {
       this.#around.trace.note(`${user.login} may only read now`);
     });
     this.#sometimes("config-changes", 0.5, () => {
-      repository.config += "\n# changed";
-      repository.config = repository.config.replace("per_month: 1000", `per_month: ${rng.int(900, 999)}`);
-      repository.mainSha = rng.hex(40);
+      const text = `${repository.config}\n# changed`;
+      repository.commitToMain({ config: text.replace("per_month: 1000", `per_month: ${rng.int(900, 999)}`) });
+    });
+    this.#sometimes("config-breaks", 0.5, () => {
+      const before = repository.config;
+      this.#around.trace.note(`${repository.name}: the configuration is broken`);
+      repository.commitToMain({ config: rng.chance(0.5) ? "" : `${before}\nnonsense: 1` });
+      repository.configBefore = before;
+      this.#around.scheduler.in(rng.int(10_000, 1_800_000), "configuration repaired", () => repository.repairConfig());
     });
     this.#sometimes("workflow-changes", 0.5, () => {
-      repository.blobs[rng.pick([PREPARE, EXECUTE])] = rng.hex(40);
-      repository.mainSha = rng.hex(40);
+      repository.commitToMain({ blobs: [rng.pick([PREPARE, EXECUTE])] });
     });
+    if (repository.config.includes("aggregator:")) this.#ownMachines(repository);
     for (let times = 0; times < 3; times += 1) {
       this.#sometimes("user-cancels", 0.5, () => {
         const run = [...repository.runs.values()].filter((one) => one.path !== CI && one.status !== "completed").at(-1);
@@ -127,11 +177,34 @@ export class People {
     }
   }
 
+  /** The maintainers' own machines come and go, and so does their switch; the lane's check is made by CI. */
+  #ownMachines(repository: Repository): void {
+    const { scheduler, horizonMs } = this.#around;
+    const rng = this.#rng;
+    repository.ownRunners.push({ id: "77001", name: "own", labels: OWN_LABELS, status: "offline", busy: false });
+    const turn = (): void => {
+      const value = rng.pick(["true", "true", "false", null]);
+      if (value === null || value === undefined) repository.variables.delete(OWN_SWITCH);
+      else repository.variables.set(OWN_SWITCH, value);
+      const runner = repository.ownRunners[0];
+      if (runner !== undefined) {
+        runner.status = rng.chance(0.6) ? "online" : "offline";
+        runner.busy = rng.chance(0.3);
+      }
+      scheduler.in(rng.int(60_000, Math.max(60_001, Math.floor(horizonMs / 3))), "own machines change", turn);
+    };
+    turn();
+  }
+
   #approve(repository: Repository, pull: Pull, by: User, check: CheckRun): void {
     if (pull.headSha !== check.headSha) return;
     const start = /start: (\w+)/.exec(repository.config)?.[1];
     if (start === "label") return repository.label(pull, by, "run-gpu");
-    if (start === "comment") return repository.comment(pull, by, "/gpu run");
+    if (start === "comment") {
+      const keeps = this.#around.faults.strikes("keep-words", 0.5);
+      if (keeps) repository.keepHeads.add(pull.headSha);
+      return repository.comment(pull, by, keeps ? `/gpu run keep ${this.#rng.int(1, 90)}` : "/gpu run");
+    }
     repository.ask(pull.headSha);
     if (start === "approval") {
       repository.tell("check_run", "requested_action", by, {
@@ -154,6 +227,16 @@ export class People {
     }
     this.#sometimes("head-moves-back", 0.4, () => {
       if (pull.state === "open" && pull.headSha !== before) repository.push(pull, author, before, CODE);
+    });
+    this.#sometimes("empty-commit", 0.5, () => {
+      if (pull.state === "open") repository.push(pull, author, this.#rng.hex(40), pull.files, true);
+    });
+    this.#sometimes("merge-conflict", 0.4, () => {
+      pull.conflict = true;
+      this.#around.scheduler.in(this.#rng.int(60_000, 3_600_000), "conflict resolved", () => (pull.conflict = false));
+    });
+    this.#sometimes("fork-deleted", 0.5, () => {
+      if (pull.headRepositoryId !== repository.id) pull.headRepositoryId = null;
     });
     this.#sometimes("pull-closes", 0.4, () => {
       if (pull.state !== "open") return;

@@ -76,6 +76,10 @@ export class VirtualRunPod implements Server {
   readonly name = "runpod" as const;
   readonly pods: VirtualPod[] = [];
   readonly apiKey: string;
+  /** For hours: no money, no machine of any kind, a key that was withdrawn. */
+  balanceGone = false;
+  capacityOut = false;
+  keyRevoked = false;
   readonly #options: RunPodOptions;
   readonly #prices = new Map<string, number>();
   readonly #document: string;
@@ -106,7 +110,7 @@ export class VirtualRunPod implements Server {
     if (
       operation !== "openapi" &&
       operation !== "graphql" &&
-      request.headers.get("authorization") !== `Bearer ${this.apiKey}`
+      (this.keyRevoked || request.headers.get("authorization") !== `Bearer ${this.apiKey}`)
     ) {
       return problem(401, "Unauthorized", "Invalid API key");
     }
@@ -191,6 +195,21 @@ export class VirtualRunPod implements Server {
     return ((Math.min(pod.releasedAt ?? until, until) - pod.createdAt) * pod.price * 1_000_000) / 3_600_000;
   }
 
+  /** At a balance of nothing RunPod stops every pod, and sells none. */
+  emptyBalance(): void {
+    this.balanceGone = true;
+    for (const pod of this.pods) {
+      if (pod.releasedAt !== null || pod.status === "ERROR") continue;
+      pod.status = "EXITED";
+      pod.runtimeUp = false;
+      pod.busy = false;
+      this.#options.trace.note(`pod ${pod.id} is stopped: no money`);
+      const told = pod.onRelease;
+      pod.onRelease = null;
+      told?.();
+    }
+  }
+
   release(pod: VirtualPod, why: string): void {
     if (pod.releasedAt !== null) return;
     pod.releasedAt = this.#options.scheduler.now;
@@ -209,12 +228,14 @@ export class VirtualRunPod implements Server {
       gpu: { id: string; count: number };
       env: Record<string, string>;
     };
-    if (faults.strikes("runpod-balance", 0.05)) return problem(402, "Payment Required", "Insufficient balance");
+    if (this.balanceGone || faults.strikes("runpod-balance", 0.05))
+      return problem(402, "Payment Required", "Insufficient balance");
     if (faults.strikes("runpod-image-refused", 0.05))
       return problem(422, "Unprocessable", "The image manifest was not found");
     if (faults.strikes("runpod-pool-forbidden", 0.1)) return problem(403, "Forbidden", "No access to this pool");
     if (faults.strikes("runpod-invalid", 0.1))
       return problem(rng.chance(0.7) ? 400 : 422, "Bad Request", "A rule was broken");
+    if (this.capacityOut) return problem(rng.chance(0.7) ? 400 : 500, "Error", CAPACITY);
     if (faults.on("runpod-capacity-everywhere") && faults.strikes("runpod-capacity-everywhere", 0.6))
       return problem(400, "Bad Request", CAPACITY);
     if (faults.strikes("runpod-capacity", 0.3)) return problem(rng.chance(0.5) ? 400 : 500, "Error", CAPACITY);

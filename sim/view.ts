@@ -40,6 +40,38 @@ export function repositoryOf(world: Pick<WorldView, "github">, id: string): Repo
   return world.github.repositories.find((one) => one.id === id);
 }
 
+/**
+ * Whether a pod is kept for debugging: somebody asked for it, the gate has a record that can be read, and its time is not
+ * over. `slackMs`: how long after its end its removal may take to begin.
+ */
+export function isRetained(world: Pick<WorldView, "hosts" | "now">, pod: VirtualPod, slackMs: Millis): boolean {
+  const host = world.hosts.find((one) => one.repository.id === pod.env["GPU_GATE_REPOSITORY_ID"]);
+  if (host === undefined || !keepAsked(host, pod) || world.now - pod.createdAt > MAX_RETENTION_MS + slackMs)
+    return false;
+  const row = host.sql.exec<{ record: string }>(
+    "SELECT record FROM strays WHERE pod_id = ? AND why = 'retained' AND done_at IS NULL",
+    pod.id,
+  )[0];
+  if (row === undefined) return false;
+  try {
+    const { retained } = JSON.parse(row.record) as { retained?: { until?: number } };
+    return typeof retained?.until === "number" && world.now <= retained.until + slackMs;
+  } catch {
+    return false;
+  }
+}
+
+const MAX_RETENTION_MS = 10_800_000;
+
+/** Nobody's pod may be kept without a person's word or the configuration's. */
+function keepAsked(host: GateHost, pod: VirtualPod): boolean {
+  const { repository } = host;
+  const request = pod.env["GPU_GATE_REQUEST"] ?? "";
+  if (repository.keepAlways || host.keepAsked.has(request)) return true;
+  const head = host.sql.exec<{ head_sha: string }>("SELECT head_sha FROM requests WHERE id = ?", request)[0]?.head_sha;
+  return head !== undefined && repository.keepHeads.has(head);
+}
+
 /** Pods of one repository, by the tags they were bought with. */
 export function podsOf(world: Pick<WorldView, "runpod">, repositoryId: string): readonly VirtualPod[] {
   return world.runpod.pods.filter((pod) => pod.env["GPU_GATE_REPOSITORY_ID"] === repositoryId);

@@ -1,26 +1,34 @@
 /** One simulated deployment: providers, network, our objects, cron, people and faults, on one virtual clock. */
 import { runCron } from "../cron/index.ts";
-import type { CronPorts } from "../cron/ports.ts";
+import type { CronGitHub, CronPorts } from "../cron/ports.ts";
+import { once, readRun } from "../cron/read-run.ts";
 import { CallRate, POD_CALLS } from "../durable-objects/gate/rate.ts";
 import { recordBills } from "../durable-objects/gate/bills.ts";
 import { gateMoney } from "../durable-objects/gate/money.ts";
 import { retentionOf } from "../durable-objects/gate/retention.ts";
 import { podStanding } from "../durable-objects/gate/standing.ts";
-import { parseWebhook } from "../shared/github/webhook.ts";
+import { createGitHubApp } from "../shared/github/app.ts";
+import { createGitHubAppClient } from "../shared/github/app-client.ts";
+import { createGitHubClient } from "../shared/github/client.ts";
+import { parseWebhook, type Deliveries, type Ignored } from "../shared/github/webhook.ts";
+import type { Delivery } from "../shared/lifecycle/signal.ts";
 import { DEFAULT_REAP_LIMITS } from "../shared/lifecycle/reap.ts";
 import type { Clock, Millis } from "../shared/ports.ts";
 import { ok } from "../shared/result.ts";
 import { createRunPodClient } from "../shared/runpod/client.ts";
 import { podExitSchema, podProofSchema } from "../shared/runpod/pod-words.ts";
 import { Coverage } from "./coverage.ts";
+import { planDisasters } from "./disasters.ts";
 import { Faults, type FaultPlan } from "./faults.ts";
 import { VirtualGitHub } from "./github.ts";
-import { Repository, type CheckRun, type Hook } from "./github-model.ts";
+import { APP_ID, Repository, type CheckRun, type Hook } from "./github-model.ts";
+import { HookBook, type HookDelivered } from "./hook-book.ts";
 import { AccountHost, DEPLOYMENT, GateHost, newOwner, type HostSurroundings } from "./hosts.ts";
 import { startMachine, type PodWordKind } from "./machine.ts";
 import { Net } from "./net.ts";
-import { drawConfig, People } from "./people.ts";
-import { runAs, type Owner } from "./platform.ts";
+import { Operators } from "./operators.ts";
+import { AGGREGATE, drawConfig, People } from "./people.ts";
+import { appKey, runAs, type Owner } from "./platform.ts";
 import { Prng } from "./prng.ts";
 import { VirtualRunPod, type VirtualPod } from "./runpod.ts";
 import { Scheduler } from "./scheduler.ts";
@@ -63,6 +71,13 @@ export class World implements WorldView {
   readonly #options: WorldOptions;
   readonly #rng: Prng;
   readonly #people: People;
+  readonly #operators: Operators;
+  readonly #book: HookBook;
+  readonly #sent = new Map<
+    string,
+    { readonly repository: Repository; readonly what: HookDelivered; readonly text: string }
+  >();
+  #healDisasters: () => void = () => undefined;
   readonly #podCalls = new CallRate(POD_CALLS);
   readonly #worker: Owner;
   #nextId = 20_000_000_000;
@@ -84,24 +99,29 @@ export class World implements WorldView {
     const repositories: Repository[] = [];
     for (let index = 0; index < 2; index += 1) {
       const own = new Prng(plan.seed, `repository ${index}`);
-      const config = drawConfig(own, this.faults).text;
+      const { text: config, limits, keepAlways } = drawConfig(own, this.faults);
       if (index < count) {
-        repositories.push(
-          new Repository(
-            index,
-            config,
-            { ...around, rng: own, deliver: (to, hook) => this.#deliver(to, hook) },
-            nextId,
-          ),
-        );
+        const surroundings = { ...around, rng: own, deliver: (to: Repository, hook: Hook) => this.#deliver(to, hook) };
+        const repository = new Repository(index, config, surroundings, nextId);
+        repository.limits = limits;
+        repository.keepAlways = keepAlways;
+        repositories.push(repository);
       }
     }
+    this.#book = new HookBook(
+      () => scheduler.now,
+      (guid) => {
+        const sent = this.#sent.get(guid);
+        if (sent !== undefined) this.#post(sent.repository, sent.what, sent.text, rng.int(500, 30_000), true);
+      },
+    );
     this.github = new VirtualGitHub({
       repositories,
       faults: this.faults,
       rng: new Prng(plan.seed, "github"),
       now: () => scheduler.now,
       nextId,
+      book: this.#book,
       onCheck: (repository, check) => this.#wrote(repository, check),
     });
     this.runpod = new VirtualRunPod({
@@ -132,6 +152,12 @@ export class World implements WorldView {
       horizonMs: this.horizonMs,
       maxPulls: options.maxPulls,
     });
+    this.#operators = new Operators({
+      seed: plan.seed,
+      ...around,
+      horizonMs: this.horizonMs,
+      call: (host, what, body) => this.net.rpc(this.#worker, "gate", what, () => host.inside(body)),
+    });
     const hostAround: HostSurroundings = {
       seed: plan.seed,
       ...around,
@@ -146,18 +172,27 @@ export class World implements WorldView {
     for (const repository of repositories) this.hosts.push(new GateHost(repository, () => this.account, hostAround));
     for (const [index, repository] of repositories.entries()) {
       this.#people.arrive(repository, () => this.#host(index));
+      this.#operators.arrive(this.#host(index));
     }
     // A gate learns its repository's name from its first delivery, so one delivery arrives in any case.
     for (const repository of repositories) {
-      this.#post(
-        repository,
-        "installation",
-        `installed-${repository.id}`,
-        JSON.stringify(repository.installedJson()),
-        10,
-      );
+      // Unless nobody delivers anything: then the names are found by asking.
+      if (this.faults.strikes("hook-unlisted", 0.3)) continue;
+      const guid = `installed-${repository.id}`;
+      const what = { guid, event: "installation", action: "created", ...idsOf(repository) };
+      this.#post(repository, what, JSON.stringify(repository.installedJson()), 10, false);
     }
-    this.#planDisasters();
+    this.#planOutages();
+    this.#healDisasters = planDisasters({
+      ...around,
+      horizonMs: this.horizonMs,
+      github: this.github,
+      runpod: this.runpod,
+      net: this.net,
+      account: this.account,
+      hosts: this.hosts,
+      setPaused: (paused) => this.account.account.setPaused(paused),
+    }).heal;
     this.#cronLater();
   }
 
@@ -200,10 +235,14 @@ export class World implements WorldView {
     this.trace.note("the world heals");
     this.faults.healed = true;
     this.net.heal();
+    this.#healDisasters();
+    this.account.account.setPaused(false);
     this.runpodUpSince = this.now;
     for (const host of this.hosts) {
       host.startNow();
+      host.repository.repairConfig();
       for (const pull of host.repository.pulls.values()) {
+        pull.conflict = false;
         if (pull.draft && pull.state === "open") host.repository.change(pull, pull.author, "ready_for_review");
       }
     }
@@ -215,10 +254,18 @@ export class World implements WorldView {
     return this.hosts.every((host) => {
       if (!host.up) return false;
       const { store } = host.gate;
+      if ([...host.repository.groups.values()].some((group) => group.over === null)) return false;
       if (store.openRequests().length > 0 || store.openStrays().length > 0) return false;
-      const busy = host.sql.exec<{ n: number }>("SELECT count(*) AS n FROM tasks WHERE lane <> 'reconcile'")[0]?.n ?? 0;
+      const busy =
+        host.sql.exec<{ n: number }>("SELECT count(*) AS n FROM tasks WHERE lane NOT IN ('reconcile', 'aggregate')")[0]
+          ?.n ?? 0;
       if (busy > 0) return false;
       // Reconciling may still find a head that nobody told us of.
+      if (host.repository.standing !== "ok") return true;
+      // The aggregator may still wait for others.
+      for (const check of host.repository.checks.values()) {
+        if (check.appId === APP_ID && check.status !== "completed") return false;
+      }
       return [...host.repository.pulls.values()].every(
         (pull) => pull.state !== "open" || store.requestsOfHead(pull.headSha, "pull-request").length > 0,
       );
@@ -279,7 +326,10 @@ export class World implements WorldView {
     return {
       deployment: DEPLOYMENT,
       allowedRepositories: new Set(this.hosts.map((host) => host.repository.id)),
+      github: this.#cronGitHub(owner, clock, rpc),
       gate: (id) => ({
+        introduce: (repository, installationId) =>
+          rpc("gate", "introduce", () => inGate(id, (host) => host.gate.introduce(repository, installationId))),
         tick: () => rpc("gate", "tick", () => inGate(id, (host) => host.tick())),
         podStandings: (questions, listedAt) =>
           rpc("gate", "podStandings", () =>
@@ -298,7 +348,10 @@ export class World implements WorldView {
         listPods: (notBefore) =>
           rpc("account", "listPods", () => this.account.inside((account) => account.listPods(notBefore))),
         beginSweep: (leaseMs) => rpc("account", "beginSweep", () => this.account.sweeps.begin(clock.now(), leaseMs)),
-        endSweep: (observations) => rpc("account", "endSweep", () => this.account.sweeps.end(observations)),
+        endSweep: (observations, cursor = null) =>
+          rpc("account", "endSweep", () => this.account.sweeps.end(observations, cursor)),
+        unregister: (id, before) =>
+          rpc("account", "unregister", () => this.account.inside((account) => account.unregister(id, before))),
       },
       runpod: createRunPodClient({
         apiKey: this.runpod.apiKey,
@@ -344,7 +397,41 @@ export class World implements WorldView {
     };
   }
 
-  #planDisasters(): void {
+  /** GitHub as cron asks it: in the App's own name, and the runs that pods name. */
+  #cronGitHub(
+    owner: Owner,
+    clock: Clock,
+    rpc: <T>(service: string, operation: string, body: () => T | Promise<T>) => Promise<T>,
+  ): CronGitHub {
+    const made = createGitHubApp(
+      { appId: APP_ID, privateKey: appKey(), apiUrl: "https://github.test" },
+      { fetch: this.net.fetchOf("cron", () => owner), clock },
+    );
+    if (!made.ok) throw new Error("the App's key must be usable");
+    const app = made.value;
+    const registered = once(() =>
+      rpc("account", "registered", () => this.account.inside((account) => account.registered())),
+    );
+    return {
+      app: createGitHubAppClient(app),
+      readRun: (repositoryId, runId) =>
+        readRun(
+          registered,
+          (repository, installationId, runners) =>
+            createGitHubClient({ app, repository: { ...repository, installationId }, runners }),
+          repositoryId,
+          runId,
+        ),
+      turns: {
+        take: (duty, everyMs) => rpc("account", "takeTurn", () => this.account.turns.take(duty, clock.now(), everyMs)),
+        keep: (duty, memory, more) => rpc("account", "keepTurn", () => this.account.turns.keep(duty, memory, more)),
+      },
+      redeliveryMs: 900_000,
+      findMs: 300_000,
+    };
+  }
+
+  #planOutages(): void {
     const { faults, scheduler } = this;
     for (const service of ["github", "runpod"] as const) {
       const kind = `${service}-outage` as const;
@@ -356,22 +443,6 @@ export class World implements WorldView {
         if (!faults.on(kind)) return;
         this.net.takeDown(service, lasts);
         if (service === "runpod") this.runpodUpSince = this.now + lasts;
-      });
-    }
-    if (faults.strikes("newer-schema", 0.6)) {
-      const stream = faults.stream("newer-schema");
-      const host = this.#host(0);
-      const at = stream.int(10_000, this.horizonMs);
-      const back = at + stream.int(60_000, 1_200_000);
-      const set = (version: number): void => {
-        host.sql.exec("UPDATE schema_version SET version = ? WHERE id = 1", version);
-        host.crash(500);
-      };
-      scheduler.in(at, "newer schema", () => {
-        if (!faults.on("newer-schema")) return;
-        this.trace.note("a newer schema is found, as after a roll-back");
-        set(99);
-        scheduler.in(back - at, "own schema", () => set(1));
       });
     }
   }
@@ -394,45 +465,61 @@ export class World implements WorldView {
     this.#guid += 1;
     const guid = `guid-${this.#guid}`;
     const text = JSON.stringify(hook.payload);
+    const action = hook.payload["action"];
+    const what = { guid, event: hook.event, action: typeof action === "string" ? action : null, ...idsOf(repository) };
     const { faults } = this;
     const stream = faults.stream("hook-delayed");
+    const sent = { repository, what, text };
     if (faults.strikes("hook-dropped", 0.15)) {
-      this.trace.note(`webhook ${hook.event} ${String(hook.payload["action"])} is lost`);
+      this.trace.note(`webhook ${hook.event} ${String(action)} is lost`);
+      this.#sent.set(guid, sent);
+      this.#book.write(what, false, "Timed out");
+      return;
+    }
+    if (faults.strikes("hook-unlisted", 0.1)) {
+      this.trace.note(`webhook ${hook.event} ${String(action)} is never made`);
       return;
     }
     const delay = faults.strikes("hook-delayed", 0.3) ? stream.int(1_000, 600_000) : this.#rng.int(100, 2_000);
-    this.#post(repository, hook.event, guid, text, delay);
+    this.#sent.set(guid, sent);
+    this.#post(repository, what, text, delay, false);
     if (faults.strikes("hook-doubled", 0.2)) {
       const twin = faults.stream("hook-doubled");
       // A redelivery has the same guid. What happens by itself GitHub also tells more than once; a person's act it does not.
       const byItself = hook.event.startsWith("workflow_") || hook.payload["action"] === "synchronize";
       const same = twin.chance(0.5) || !byItself;
-      this.#post(repository, hook.event, same ? guid : `${guid}-again`, text, delay + twin.int(0, 900_000));
+      const again = same ? what : { ...what, guid: `${guid}-again` };
+      this.#post(repository, again, text, delay + twin.int(0, 900_000), same);
     }
   }
 
-  #post(repository: Repository, event: string, guid: string, text: string, delay: Millis): void {
+  #post(repository: Repository, what: HookDelivered, text: string, delay: Millis, redelivery: boolean): void {
+    const { event, guid } = what;
     this.scheduler.in(delay, `webhook ${event}`, () => {
       const host = this.hosts.find((one) => one.repository === repository);
       const parsed = parseWebhook({ event, guid, text });
       if (!parsed.ok)
         throw new Error(`the virtual GitHub sent an unreadable ${event}: ${JSON.stringify(parsed.error)}`);
-      if (host === undefined || !("deliveries" in parsed.value)) return;
-      for (const delivery of parsed.value.deliveries) {
-        if (event === "installation") {
-          host.inside((gate) => gate.accept(delivery));
-          continue;
-        }
+      if (host === undefined) return;
+      const deliveries = deliveriesOf(parsed.value, this.hosts);
+      if (deliveries.length === 0) return this.#book.write(what, redelivery, "OK");
+      const heard = deliveries.map(({ to, delivery }) =>
         this.net
-          .rpc(this.#worker, "gate", `accept ${event}`, () => host.inside((gate) => gate.accept(delivery)))
-          .then(
-            (accepted) =>
-              this.trace.note(
-                `webhook ${event}.${delivery.signal.kind}: ${accepted.kind} ${accepted.actions.join("; ")}`,
-              ),
-            () => this.trace.note(`webhook ${event} was answered 500`),
-          );
-      }
+          .rpc(this.#worker, "gate", `accept ${event}`, () => to.inside((gate) => gate.accept(delivery)))
+          .then((accepted) => {
+            this.trace.note(
+              `webhook ${event}.${delivery.signal.kind}: ${accepted.kind} ${accepted.actions.join("; ")}`,
+            );
+            return accepted.kind !== "read-only";
+          }),
+      );
+      void Promise.all(heard).then(
+        (taken) => this.#book.write(what, redelivery, taken.every(Boolean) ? "OK" : "Service Unavailable"),
+        () => {
+          this.trace.note(`webhook ${event} was answered 500`);
+          this.#book.write(what, redelivery, "Service Unavailable");
+        },
+      );
     });
   }
 
@@ -443,7 +530,10 @@ export class World implements WorldView {
     for (const checker of this.#options.checkers) {
       this.#report(checker, checker.wrote?.(this, repository, check) ?? null);
     }
-    if (check.status === "completed") this.#people.read(repository, check);
+    const host = this.hosts.find((one) => one.repository === repository);
+    if (check.status !== "completed" || check.name === AGGREGATE || host === undefined) return;
+    this.#people.read(repository, check);
+    this.#operators.read(host, check);
   }
 
   // Machines.
@@ -500,4 +590,27 @@ export class World implements WorldView {
       return null;
     }
   }
+}
+
+function idsOf(repository: Repository): { readonly repositoryId: string; readonly installationId: string } {
+  return { repositoryId: repository.id, installationId: repository.installationId };
+}
+
+/** To whom a delivery goes: the repository it names, or, of an installation as a whole, every gate. */
+function deliveriesOf(
+  parsed: Deliveries | Ignored,
+  hosts: readonly GateHost[],
+): readonly { readonly to: GateHost; readonly delivery: Delivery }[] {
+  if ("deliveries" in parsed) {
+    return parsed.deliveries.flatMap((delivery) => {
+      const to = hosts.find((host) => host.repository.id === delivery.repository.id);
+      return to === undefined ? [] : [{ to, delivery }];
+    });
+  }
+  const { everywhere } = parsed;
+  if (everywhere === undefined) return [];
+  return hosts.map((to) => ({
+    to,
+    delivery: { ...everywhere, repository: { id: to.repository.id, owner: "", name: "" } },
+  }));
 }

@@ -11,6 +11,8 @@ import { repositoryOf, type Checker, type WorldView } from "../view.ts";
 const SETUP_MS = 900_000;
 const LIFETIME_MS = 3_600_000;
 const SLACK_MS = 10_000;
+/** The merge queue's hour, less the margin that the gate keeps and the time it waits for its own answers. */
+const QUEUE_PATIENCE_MS = 3_600_000 - 300_000;
 
 export function i11(): Checker {
   return {
@@ -27,13 +29,13 @@ function deleteProblem(world: WorldView, request: NetRequest): string | null {
   if (pod === undefined || pod.releasedAt !== null || pod.deletes.length > 0 || pod.late) return null;
   const repository = repositoryOf(world, pod.env["GPU_GATE_REPOSITORY_ID"] ?? "");
   const run = repository?.runs.get(pod.env["GPU_GATE_RUN_ID"] ?? "");
-  if (repository === undefined || run === undefined || !healthy(pod, run, world)) return null;
+  if (repository === undefined || run === undefined || !healthy(pod, run, repository.limits, world)) return null;
   if (excused(repository, run, world)) return null;
   return `${pod.id} is deleted by ${request.caller} in the middle of its healthy job`;
 }
 
 /** At work: its machine is up, its own job runs on it, in time. */
-function healthy(pod: VirtualPod, run: Run, world: WorldView): boolean {
+function healthy(pod: VirtualPod, run: Run, limits: Readonly<Record<string, number>>, world: WorldView): boolean {
   const job = run.jobs.at(-1)?.[0];
   if (!pod.busy || !pod.runtimeUp || pod.status !== "RUNNING" || run.path !== EXECUTE) return false;
   if (job?.status !== "in_progress" || job.runnerId === "31337" || run.attempt !== 1 || run.cancelAsked || run.gone)
@@ -41,13 +43,30 @@ function healthy(pod: VirtualPod, run: Run, world: WorldView): boolean {
   const testing = job.steps[2]?.status === "in_progress";
   const age = world.now - pod.createdAt + Math.abs(world.skew) + SLACK_MS;
   // A test step that began seconds ago may not have been read yet.
-  return testing ? age < SETUP_MS : age < SETUP_MS - 60_000 && age < LIFETIME_MS;
+  const setup = (limits["setup"] ?? SETUP_MS / 1000) * 1000;
+  const lifetime = Math.min(limits["lifetime"] ?? Infinity, limits["backstop"] ?? Infinity, LIFETIME_MS / 1000) * 1000;
+  return age < lifetime && (testing ? age < setup : age < setup - 60_000);
 }
+
+/** Whoever may end a healthy job: people, and what a person does to the App's place. */
+const PEOPLE = [
+  "operator-stops",
+  "operator-acts",
+  "newer-schema",
+  "app-suspended",
+  "app-removed",
+  "repository-archived",
+  "repository-deleted",
+] as const;
 
 /** Somebody changed their mind, or may have. */
 function excused(repository: Repository, run: Run, world: WorldView): boolean {
   const { weights } = world.faults.plan;
-  if (weights.has("operator-stops") || weights.has("newer-schema")) return true;
+  if (PEOPLE.some((kind) => weights.has(kind))) return true;
+  const group = repository.groups.get(run.inputs["tested_sha"] ?? "");
+  if (group !== undefined) return group.over !== null || group.madeAt < world.now - QUEUE_PATIENCE_MS;
+  // One fixed commit of the default branch: nothing about it can change.
+  if (repository.mainHistory.some((commit) => commit.sha === run.inputs["tested_sha"])) return false;
   const head = [...repository.heads].find(
     ([sha, one]) => one.mergeSha === run.inputs["tested_sha"] || sha === run.inputs["tested_sha"],
   );

@@ -1,5 +1,5 @@
 /** I3: no pod outlives the backstop by more than two cron ticks while RunPod's API answers. */
-import type { Checker } from "../view.ts";
+import { isRetained, type Checker } from "../view.ts";
 
 const BACKSTOP_MS = 7_200_000;
 /** Two ticks, the longest pause between two orders, and what slow answers take. */
@@ -17,6 +17,7 @@ export function i3(): Checker {
         // Calls that fail, and ticks that are lost, excuse while they last: the world must be calm.
         if (world.ticks.filter((tick) => tick > world.now - GRACE_MS).length < 3) continue;
         if (!world.faults.healed && callsFail(world.faults.plan.weights)) continue;
+        if (pod.env["GPU_GATE_KEEP"] === "true" && isRetained(world, pod, GRACE_MS)) continue;
         return `${pod.id} is ${Math.round((world.now - pod.createdAt) / 1000)} s old and nobody removes it`;
       }
       return null;

@@ -1,12 +1,14 @@
 /**
- * I4: success only for what deserves it: a change the classifier may wave through, or a GPU job of this head that really
- * ran its tests on a machine bought for it, which is gone by now.
+ * I4: success only for what deserves it: a change the classifier may wave through, or a GPU job of this commit that really
+ * ran its tests on a machine bought for it, which is gone by now; or, said to be reused, such a job of another request on
+ * the identical tree under the identical rules. Merge groups and validations are held to the same.
  */
-import type { CheckRun, Repository, Run } from "../github-model.ts";
+import type { CheckRun, File, Repository, Run } from "../github-model.ts";
 import { EXECUTE } from "../github-model.ts";
 import { podsOf, type Checker, type WorldView } from "../view.ts";
 
 const SHORTEST_JOB_MS = 20_000;
+const AGGREGATE = "Required checks";
 
 export function i4(): Checker {
   return {
@@ -16,20 +18,85 @@ export function i4(): Checker {
       if (check.conclusion === "neutral" || check.conclusion === "skipped")
         return `a check concluded as ${check.conclusion}`;
       if (check.conclusion !== "success" || check.name.endsWith("(shadow)")) return null;
-      const head = repository.heads.get(check.headSha);
-      if (head === undefined) return `success on ${check.headSha}, which no pull request ever had`;
-      if (head.files.every((file) => file.filename.startsWith("docs/"))) return null;
-      return evidenceProblem(world, repository, check, head.mergeSha);
+      return check.name === AGGREGATE ? aggregateProblem(repository, check) : successProblem(world, repository, check);
     },
   };
 }
 
-function evidenceProblem(world: WorldView, repository: Repository, check: CheckRun, mergeSha: string): string | null {
+/** What a check on this commit may speak of: its change, and the revisions whose test counts for it. */
+function subjectOf(
+  repository: Repository,
+  check: CheckRun,
+): { readonly files: readonly File[]; readonly revisions: readonly string[] } | null {
+  const head = repository.heads.get(check.headSha);
+  if (head !== undefined) return { files: head.files, revisions: [head.mergeSha, check.headSha] };
+  const group = repository.groups.get(check.headSha);
+  if (group !== undefined) return { files: group.files, revisions: [check.headSha] };
+  const onMain = repository.mainHistory.some((commit) => commit.sha === check.headSha);
+  return onMain ? { files: [], revisions: [check.headSha] } : null;
+}
+
+function successProblem(world: WorldView, repository: Repository, check: CheckRun): string | null {
+  const subject = subjectOf(repository, check);
+  if (subject === null) return `success on ${check.headSha}, which no pull request ever had`;
+  const { files } = subject;
+  const light = files.length > 0 && files.every((file) => /^(?:docs|ci)\//.test(file.filename));
   const request = check.externalId?.split(":")[0] ?? "";
+  const record = world.hosts.find((host) => host.repository === repository)?.gate.store.request?.(request) ?? null;
+  const kind = record?.kind ?? "pull-request";
+  if (light && kind !== "validation") return null;
+  // A validation's check may stand on an older commit that the tested one contains.
+  const revisions =
+    kind === "validation" && record?.revision !== null && record !== null
+      ? contained(repository, check.headSha, record.revision)
+      : subject.revisions;
+  if (record?.state.kind === "concluded" && record.state.verdict.kind === "reused")
+    return reuseProblem(world, repository, check, revisions);
+  return evidenceProblem(world, repository, request, revisions);
+}
+
+/** The validated revision counts for itself, for what it contains on the default branch, and for an identical tree. */
+function contained(repository: Repository, target: string, revision: string): readonly string[] {
+  const history = repository.mainHistory.map((commit) => commit.sha);
+  const inside = history.includes(target) && history.indexOf(target) <= history.indexOf(revision);
+  return target === revision || inside || repository.treeOf(target) === repository.treeOf(revision) ? [revision] : [];
+}
+
+function reuseProblem(
+  world: WorldView,
+  repository: Repository,
+  check: CheckRun,
+  revisions: readonly string[],
+): string | null {
+  const trees = new Set(revisions.map((sha) => repository.treeOf(sha)));
+  const rulesOf = (sha: string): string | undefined => repository.mainHistory.find((one) => one.sha === sha)?.rules;
+  // Read inside the lock, at most so long before this check was written.
+  const lately = world.now - REUSE_READ_MS;
+  const present = repository.mainHistory
+    .filter((one, index, all) => (all[index + 1]?.at ?? Infinity) >= lately)
+    .map((one) => one.rules);
+  const found = [...repository.runs.values()].some((run) => {
+    if (run.path !== EXECUTE || !trees.has(repository.treeOf(run.inputs["tested_sha"] ?? ""))) return false;
+    const rules = rulesOf(run.headSha);
+    if (rules === undefined || !present.includes(rules)) return false;
+    return runProblem(world, repository, run, [run.inputs["tested_sha"] ?? ""]) === null;
+  });
+  return found ? null : `${check.headSha.slice(0, 8)} reuses a success that its tree never had under these rules`;
+}
+
+/** Between the look at earlier successes and the check lie answers that may fail for long. */
+const REUSE_READ_MS = 4 * 3_600_000;
+
+function evidenceProblem(
+  world: WorldView,
+  repository: Repository,
+  request: string,
+  revisions: readonly string[],
+): string | null {
   const problems: string[] = [];
   for (const run of repository.runs.values()) {
     if (run.path !== EXECUTE || run.inputs["request"] !== request) continue;
-    const problem = runProblem(world, repository, run, [mergeSha, check.headSha]);
+    const problem = runProblem(world, repository, run, revisions);
     if (problem === null) return null;
     problems.push(`run ${run.id}: ${problem}`);
   }
@@ -48,4 +115,14 @@ function runProblem(world: WorldView, repository: Repository, run: Run, revision
   if (pods.some((pod) => pod.releasedAt === null)) return "its pod is not gone";
   const wrong = pods.find((pod) => pod.realGpu !== pod.askedGpu);
   return wrong === undefined ? null : `its machine has a ${wrong.realGpu} instead of a ${wrong.askedGpu}`;
+}
+
+/** The aggregator's success needs the check that must report: by Actions, on this head, green. */
+function aggregateProblem(repository: Repository, check: CheckRun): string | null {
+  const clippy = [...repository.checks.values()].filter(
+    (one) => one.headSha === check.headSha && one.name === "clippy",
+  );
+  return clippy.some((one) => one.conclusion === "success")
+    ? null
+    : `'${AGGREGATE}' is green on ${check.headSha.slice(0, 8)} without a green clippy`;
 }

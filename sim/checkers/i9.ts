@@ -19,6 +19,12 @@ export function i9(): Checker {
   };
 }
 
+function liftedFor(world: WorldView, repositoryId: string, requestId: string): number | null {
+  const host = world.hosts.find((one) => one.repository.id === repositoryId);
+  const micros = host?.lifted.get(requestId);
+  return micros === undefined ? null : micros / 1_000_000;
+}
+
 function createProblem(world: WorldView, request: NetRequest): string | null {
   const { env } = JSON.parse(request.body) as { env: Record<string, string> };
   const id = env["GPU_GATE_REPOSITORY_ID"] ?? "";
@@ -34,9 +40,11 @@ function createProblem(world: WorldView, request: NetRequest): string | null {
   if (repository === undefined || caps === null) return "a pod is bought for a repository nobody knows";
   const mine = podsOf(world, id).filter((pod) => pod.env["GPU_GATE_ATTEMPT"] !== attempt);
   const run = mine.filter((pod) => pod.env["GPU_GATE_REQUEST"] === env["GPU_GATE_REQUEST"]);
+  const lifted = liftedFor(world, id, env["GPU_GATE_REQUEST"] ?? "");
   for (const [name, cap, pods] of [
-    ["run", Number(caps[1]), run],
-    ["day", Number(caps[2]), mine],
+    // The operator's word about one run stands in place of every configured cap.
+    ["run", lifted ?? Number(caps[1]), run],
+    ["day", lifted === null ? Number(caps[2]) : Infinity, mine],
   ] as const) {
     // Late pods were on nobody's book when this was decided.
     const known = pods.filter((pod) => !pod.late);
@@ -47,5 +55,20 @@ function createProblem(world: WorldView, request: NetRequest): string | null {
       return `a create takes the ${name} to USD ${(total / 1_000_000).toFixed(2)} of ${cap}`;
     }
   }
-  return null;
+  return blockedBy(world, id);
 }
+
+/** A removal that was given up as unproven keeps its repository from buying. */
+function blockedBy(world: WorldView, repositoryId: string): string | null {
+  const loud = podsOf(world, repositoryId).find(
+    (pod) =>
+      pod.releasedAt === null &&
+      !pod.late &&
+      pod.deletes[0] !== undefined &&
+      world.now - pod.deletes[0].performedAt > UNPROVEN_MS,
+  );
+  return loud === undefined ? null : `a pod is bought while ${loud.id} is ordered gone for too long and still there`;
+}
+
+/** From the first order that was performed: the design's ten minutes, and what slow answers take. */
+const UNPROVEN_MS = 600_000 + 150_000;
