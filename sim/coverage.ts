@@ -26,6 +26,8 @@ export class Coverage {
   wrote(host: string, query: string, bindings: readonly SqlValue[]): void {
     if (query.startsWith("INSERT INTO requests"))
       this.#request(host, String(bindings[0]), String(bindings[5]), String(bindings[9]));
+    // A save that changed no index; the other kind follows where this one matches nothing.
+    else if (query.startsWith("UPDATE requests SET record")) this.#saved(host, bindings);
     else if (query.startsWith("INSERT INTO tasks")) {
       bump(this.tasks, `${String(bindings[0])} ${String(bindings[2])}`);
       if (bindings[0] === "main") this.#lastTask.set(`${host} ${String(bindings[1])}`, String(bindings[2]));
@@ -84,6 +86,11 @@ export class Coverage {
       notes: sorted(this.notes),
       unreached: this.unreached(),
     };
+  }
+
+  #saved(host: string, [record, id, kind]: readonly SqlValue[]): void {
+    const known = this.#at.get(`${host} ${String(id)}`);
+    if (known?.split(" ")[0] === kind) this.#request(host, String(id), kind, String(record));
   }
 
   #request(host: string, id: string, kind: string, record: string): void {

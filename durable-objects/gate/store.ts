@@ -4,6 +4,7 @@
 import * as z from "zod";
 import { repositoryConfigSchema, type RepositoryConfig } from "../../shared/config/schema.ts";
 import { requestSchema, type GateRequest } from "../../shared/lifecycle/model.ts";
+import { requestId } from "../../shared/lifecycle/request-id.ts";
 import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import type { AuditNote, LedgerOp } from "../../shared/lifecycle/step.ts";
 import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
@@ -42,12 +43,16 @@ export interface LockRow {
   readonly since: Millis | null;
 }
 
+/** Parsed records kept, by their text of a few thousand characters each. */
+const RECORDS_KEPT = 50;
+
 const laneSchema = z.enum(["main", "check", "stray", "reconcile", "cost", "rerun", "deadline", "aggregate"]);
 
 export class Store {
   readonly #sql: Sql;
   readonly #configs = new Map<string, RepositoryConfig>();
   readonly #counted = new Map<string, number>();
+  readonly #records = new Map<string, GateRequest>();
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -56,11 +61,17 @@ export class Store {
   // Who we are.
 
   repository(): { readonly repository: RepositoryRef; readonly installationId: string | null } | null {
-    const id = this.meta("repository_id");
-    const owner = this.meta("repository_owner");
-    const name = this.meta("repository_name");
+    // Asked several times in every step: one look, not four.
+    const rows = this.#sql.exec<{ key: string; value: string }>(
+      `SELECT key, value FROM meta
+       WHERE key IN ('repository_id', 'repository_owner', 'repository_name', 'installation_id')`,
+    );
+    const value = (key: string): string | null => rows.find((row) => row.key === key)?.value ?? null;
+    const id = value("repository_id");
+    const owner = value("repository_owner");
+    const name = value("repository_name");
     if (id === null || owner === null || name === null) return null;
-    return { repository: { id, owner, name }, installationId: this.meta("installation_id") };
+    return { repository: { id, owner, name }, installationId: value("installation_id") };
   }
 
   /** Written only when GitHub named it differently than last time: this is called for every delivery. */
@@ -150,14 +161,14 @@ export class Store {
   /** A stored request whose record does not read. */
   isParked(id: string): boolean {
     const row = this.#sql.exec<{ record: string }>(`SELECT record FROM requests WHERE id = ?`, id)[0];
-    return row !== undefined && readRecord(row.record) === null;
+    return row !== undefined && this.#read(row.record) === null;
   }
 
   /** Whether a record that does not read stands for this head: its generation is taken, whatever it says. */
   isHeadParked(headSha: string, kind: string): boolean {
     return this.#sql
       .exec<{ record: string }>(`SELECT record FROM requests WHERE head_sha = ? AND kind = ?`, headSha, kind)
-      .some((row) => readRecord(row.record) === null);
+      .some((row) => this.#read(row.record) === null);
   }
 
   openRequests(): readonly GateRequest[] {
@@ -170,6 +181,22 @@ export class Store {
 
   saveRequest(request: GateRequest): void {
     const concludedAt = request.state.kind === "concluded" ? request.state.at : null;
+    const record = JSON.stringify(request);
+    // Most saves change nothing that is indexed: then one row is written, and no entry of an index.
+    const inPlace = this.#sql.exec(
+      `UPDATE requests SET record = ?
+       WHERE id = ? AND state = ? AND concluded_at IS ? AND check_run_id IS ? RETURNING id`,
+      record,
+      request.id,
+      request.state.kind,
+      concludedAt,
+      request.check.checkRunId,
+    );
+    if (inPlace.length === 0) this.#saveWhole(request, concludedAt, record);
+    this.#saveAttempt(request);
+  }
+
+  #saveWhole(request: GateRequest, concludedAt: Millis | null, record: string): void {
     this.#sql.exec(
       `INSERT INTO requests
         (id, kind, pr_number, head_sha, generation, state, opened_at, concluded_at, check_run_id, record)
@@ -185,8 +212,12 @@ export class Store {
       request.openedAt,
       concludedAt,
       request.check.checkRunId,
-      JSON.stringify(request),
+      record,
     );
+  }
+
+  /** What is the same as stored is not written: it would be paid for like any other row. */
+  #saveAttempt(request: GateRequest): void {
     const state = request.state;
     const attempt = "attempt" in state ? state.attempt : null;
     if (attempt !== null) {
@@ -195,7 +226,10 @@ export class Store {
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET pod_id = coalesce(excluded.pod_id, pod_id),
            proof_hash = excluded.proof_hash, exit_hash = excluded.exit_hash,
-           runner_id = coalesce(excluded.runner_id, runner_id)`,
+           runner_id = coalesce(excluded.runner_id, runner_id)
+         WHERE pod_id IS NOT coalesce(excluded.pod_id, pod_id)
+           OR proof_hash IS NOT excluded.proof_hash OR exit_hash IS NOT excluded.exit_hash
+           OR runner_id IS NOT coalesce(excluded.runner_id, runner_id)`,
         attempt.id,
         request.id,
         attempt.number,
@@ -214,7 +248,7 @@ export class Store {
   nextRequestId(): string {
     const next = Number(this.meta("next_request") ?? "1");
     this.setMeta("next_request", String(next + 1));
-    return `r${next}`;
+    return requestId(next, this.meta("epoch") ?? "");
   }
 
   attempt(
@@ -285,8 +319,9 @@ export class Store {
   /** The lane's next task; there is one at a time per lane and subject. Returns its id. */
   putTask(lane: Lane, subject: string, kind: string, payload: unknown, dueAt: Millis, now: Millis, tries = 0): number {
     this.#sql.exec(`DELETE FROM tasks WHERE lane = ? AND subject = ?`, lane, subject);
-    this.#sql.exec(
-      `INSERT INTO tasks (lane, subject, kind, payload, due_at, created_at, tries) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    const put = this.#sql.exec<{ id: number }>(
+      `INSERT INTO tasks (lane, subject, kind, payload, due_at, created_at, tries) VALUES (?, ?, ?, ?, ?, ?, ?)
+       RETURNING id`,
       lane,
       subject,
       kind,
@@ -295,7 +330,7 @@ export class Store {
       now,
       tries,
     );
-    return this.taskOf(lane, subject)?.id ?? 0;
+    return put[0]?.id ?? 0;
   }
 
   taskOf(lane: Lane, subject: string): StoredTask | null {
@@ -316,13 +351,25 @@ export class Store {
     this.#sql.exec(`DELETE FROM tasks WHERE id = ?`, id);
   }
 
-  /** The aggregator's looks come last: nothing that is paid for waits for them. */
+  /**
+   * The aggregator's looks come last: nothing that is paid for waits for them. Two looks along the index, since an order
+   * that no index has would build a table of its own each time.
+   */
   dueTasks(now: Millis, limit: number): readonly StoredTask[] {
-    return this.#tasks(
-      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL ORDER BY lane = 'aggregate', due_at, id LIMIT ?`,
+    const first = this.#tasks(
+      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL AND lane <> 'aggregate'
+       ORDER BY due_at, id LIMIT ?`,
       now,
       limit,
     );
+    if (first.length === limit) return first;
+    const last = this.#tasks(
+      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL AND +lane = 'aggregate'
+       ORDER BY due_at, id LIMIT ?`,
+      now,
+      limit - first.length,
+    );
+    return [...first, ...last];
   }
 
   /** When the next task is due; tasks under way do not count. */
@@ -420,15 +467,15 @@ export class Store {
   // Audit, configurations, counters.
 
   audit(at: Millis, requestId: string | null, note: AuditNote): number {
-    this.#sql.exec(
-      `INSERT INTO audit (at, request_id, act, reason, facts) VALUES (?, ?, ?, ?, ?)`,
+    const added = this.#sql.exec<{ seq: number }>(
+      `INSERT INTO audit (at, request_id, act, reason, facts) VALUES (?, ?, ?, ?, ?) RETURNING seq`,
       at,
       requestId,
       note.act,
       note.reason,
       JSON.stringify(note.facts),
     );
-    return this.#sql.exec<{ seq: number }>(`SELECT max(seq) AS seq FROM audit`)[0]?.seq ?? 0;
+    return added[0]?.seq ?? 0;
   }
 
   auditAfter(seq: number, limit: number): readonly AuditRow[] {
@@ -439,8 +486,10 @@ export class Store {
     return this.#sql.exec<AuditRow>(`SELECT * FROM audit WHERE request_id = ? ORDER BY seq LIMIT 1000`, requestId);
   }
 
+  /** Entries are sealed in order, so what is not sealed is the end: the look does not grow with the audit. */
   unsealedAudit(limit: number): readonly AuditRow[] {
-    return this.#sql.exec<AuditRow>(`SELECT * FROM audit WHERE hash IS NULL ORDER BY seq LIMIT ?`, limit);
+    const sealed = this.lastSealed()?.seq ?? 0;
+    return this.#sql.exec<AuditRow>(`SELECT * FROM audit WHERE seq > ? ORDER BY seq LIMIT ?`, sealed, limit);
   }
 
   lastSealed(): { readonly seq: number; readonly hash: string } | null {
@@ -526,7 +575,12 @@ export class Store {
   }
 
   #rememberRun(runId: string, requestId: string): void {
-    this.#sql.exec(`INSERT OR REPLACE INTO runs (run_id, request_id) VALUES (?, ?)`, runId, requestId);
+    this.#sql.exec(
+      `INSERT INTO runs (run_id, request_id) VALUES (?, ?)
+       ON CONFLICT (run_id) DO UPDATE SET request_id = excluded.request_id WHERE request_id <> excluded.request_id`,
+      runId,
+      requestId,
+    );
   }
 
   /**
@@ -535,10 +589,21 @@ export class Store {
    */
   #requests(query: string, ...bindings: SqlValue[]): GateRequest[] {
     return this.#sql.exec<{ record: string }>(query, ...bindings).flatMap((row) => {
-      const parsed = readRecord(row.record);
+      const parsed = this.#read(row.record);
       if (parsed === null) this.count("requests.unreadable");
       return parsed === null ? [] : [parsed];
     });
+  }
+
+  /** A step reads its request several times over: the same text is the same value, and is parsed once. */
+  #read(record: string): GateRequest | null {
+    const known = this.#records.get(record);
+    if (known !== undefined) return known;
+    const parsed = readRecord(record);
+    if (parsed === null) return null;
+    if (this.#records.size >= RECORDS_KEPT) this.#records.clear();
+    this.#records.set(record, parsed);
+    return parsed;
   }
 
   #tasks(query: string, ...bindings: SqlValue[]): StoredTask[] {
