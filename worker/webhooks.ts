@@ -6,6 +6,7 @@
  * reason, counted and logged; the rest is handed to the gate of its repository, and 202 is said only after the gate has
  * stored it. A gate that does not answer is a 503: GitHub then records a failed delivery, which can be redelivered.
  */
+import { sha256Hex } from "../shared/config/hash.ts";
 import { parseWebhook, type Ignored } from "../shared/github/webhook.ts";
 import type { Delivery } from "../shared/lifecycle/signal.ts";
 import { declaredTooLarge, readBytes } from "./body.ts";
@@ -76,7 +77,8 @@ async function handOver(request: Request, text: string, ports: AppPorts): Promis
 
   const ours = deliveries.filter((delivery) => isAllowed(delivery.repository.id, ports));
   if (ours.length === 0) return ignored(`${event} of a repository that is not on the allow-list`, event, guid, ports);
-  const outcomes = await Promise.all(ours.map((delivery) => accept(delivery, ports)));
+  const bodyHash = await sha256Hex(text);
+  const outcomes = await Promise.all(ours.map((delivery) => accept({ ...delivery, bodyHash }, ports)));
   const failed = outcomes.filter((outcome) => outcome !== "accepted" && outcome !== "duplicate");
   if (failed.length > 0) {
     const why = failed.includes("read-only") ? "is read-only until this deployment is up to date" : "did not answer";

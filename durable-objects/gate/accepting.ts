@@ -15,6 +15,14 @@ import { beginUninvited } from "./uninvited.ts";
 
 export type Accepted = { readonly kind: "accepted" | "duplicate" | "read-only"; readonly actions: readonly string[] };
 
+/** Before the hash of a body, where guids are kept. */
+const BODY = "body:";
+
+/** What a person asked for, or that everything ends: once for each time it was said. All else is harmless when repeated. */
+function mustHappenOnce(action: RouteAction): boolean {
+  return action.kind === "stop" || (action.kind === "open" && action.request.row >= 3 && action.request.row !== 5);
+}
+
 /** Everything here runs inside a transaction of the caller's. */
 export class Accepting {
   readonly #inside: Inside;
@@ -27,15 +35,21 @@ export class Accepting {
 
   accept(delivery: Delivery, now: Millis): Accepted {
     const { store, aggregates, ports } = this.#inside;
-    store.rememberRepository(delivery.repository, delivery.installationId);
-    if (store.delivered(delivery.guid)) {
+    // The guid is a header and not signed: sent again under another one, a body that made something begin or end is known.
+    const body = delivery.bodyHash === undefined ? null : `${BODY}${delivery.bodyHash}`;
+    if (store.delivered(delivery.guid) || (body !== null && store.delivered(body))) {
       store.count("deliveries.duplicate");
       return { kind: "duplicate", actions: [] };
     }
-    const actions = this.#isForeign(delivery) ? [] : route(delivery.signal, this.#view());
+    const foreign = this.#isForeign(delivery);
+    // A word of the past, or of elsewhere, must not change where this repository is believed to be.
+    if (!foreign) store.rememberRepository(delivery.repository, delivery.installationId);
+    const actions = foreign ? [] : route(delivery.signal, this.#view());
     const said = actions.map((action) => this.#act(action, now));
     aggregates.hear(delivery.signal, ports.appId, now);
-    store.markDelivered(delivery.guid, delivery.event, now, said.join("; ").slice(0, 500));
+    const outcome = said.join("; ").slice(0, 500);
+    store.markDelivered(delivery.guid, delivery.event, now, outcome);
+    if (body !== null && actions.some(mustHappenOnce)) store.markDelivered(body, delivery.event, now, outcome);
     store.count(`deliveries.${delivery.event}`);
     return { kind: "accepted", actions: said };
   }
@@ -54,10 +68,16 @@ export class Accepting {
     for (const action of again(this.#view(), owner.headSha, owner, by)) this.#act(action, now);
   }
 
-  /** Word of an installation as a whole goes to every gate: most are not of it. */
-  #isForeign(delivery: Delivery): boolean {
-    if (delivery.signal.kind !== "installation" || delivery.repository.name !== "") return false;
-    return this.#inside.store.repository()?.installationId !== delivery.installationId;
+  /**
+   * Word of an installation as a whole goes to every gate: most are not of it. And the end of an installation that this
+   * repository has left says nothing about it, even where it is named.
+   */
+  #isForeign({ signal, repository, installationId }: Delivery): boolean {
+    if (signal.kind !== "installation") return false;
+    const known = this.#inside.store.repository()?.installationId ?? null;
+    if (repository.name === "") return known !== installationId;
+    const ends = signal.action === "deleted" || signal.action === "removed" || signal.action === "suspend";
+    return ends && known !== null && known !== installationId;
   }
 
   /** Does what routing decided, and says it in a few words. */

@@ -6,6 +6,7 @@ import type { GateEvent } from "../../shared/lifecycle/decide.ts";
 import { proofDeclined } from "../../shared/lifecycle/judge.ts";
 import type { Proof } from "../../shared/lifecycle/model.ts";
 import type { Millis } from "../../shared/ports.ts";
+import { sameDigest } from "../../shared/same-secret.ts";
 import type { Steps } from "./steps.ts";
 import type { Store } from "./store.ts";
 
@@ -29,7 +30,7 @@ export function takePodCall(
 ): boolean {
   const known = store.attempt(attemptId);
   const expected = word.kind === "proof" ? known?.proofHash : known?.exitHash;
-  if (known === null || expected === null || expected === undefined || !sameText(expected, nonceHash)) return false;
+  if (known === null || expected === null || expected === undefined || !sameDigest(nonceHash, expected)) return false;
   const event: GateEvent =
     word.kind === "proof"
       ? {
@@ -45,12 +46,4 @@ export function takePodCall(
   const state = step.request.state;
   const attempt = state.kind === "provisioning" ? state.attempt : null;
   return word.kind !== "proof" || attempt === null || proofDeclined(attempt) === null;
-}
-
-/** Compares two hex digests without telling by its time where they differ. */
-function sameText(a: string, b: string): boolean {
-  if (a.length !== b.length) return false;
-  let difference = 0;
-  for (let index = 0; index < a.length; index += 1) difference |= a.charCodeAt(index) ^ b.charCodeAt(index);
-  return difference === 0;
 }

@@ -54,18 +54,19 @@ export const PERMISSIONS: Readonly<Record<Purpose, Permissions>> = {
 export function purposeOf(call: Pick<GitHubCall, "method" | "path">): Purpose {
   const [path = ""] = call.path.split("?");
   const reads = call.method === "GET";
-  if (/^\/orgs\/[^/]+\/actions\/runner/.test(path)) {
-    return reads ? "organization-runners-read" : "organization-runners";
-  }
+  const groups = /^\/orgs\/[^/]+\/actions\/runner/.test(path);
+  if (groups && reads) return "organization-runners-read";
+  if (groups && /\/runners\/(?:generate-jitconfig|\d+)$/.test(path)) return "organization-runners";
   const below = /^\/repos\/[^/]+\/[^/]+(\/.*)?$/.exec(path)?.[1] ?? "";
-  if (/^\/actions\/runners(?:\/|$)/.test(below)) return reads ? "repository-runners-read" : "repository-runners";
+  if (reads && /^\/actions\/runners(?:\/|$)/.test(below)) return "repository-runners-read";
+  if (/^\/actions\/runners\/(?:generate-jitconfig|\d+)$/.test(below)) return "repository-runners";
   const [, area, kind] = below.split("/");
-  if (area === "actions" && kind === "variables") return "variables";
+  if (reads && area === "actions" && kind === "variables") return "variables";
   if (reads && area === "commits" && /^\/commits\/.+\/status(?:es)?$/.test(below)) return "statuses";
   if (reads && area === "branches" && below.endsWith("/protection/required_status_checks")) return "settings";
   if (reads) return "read";
   if (/^\/check-runs(?:\/|$)/.test(below)) return "checks";
-  if (area === "actions") return "actions";
+  if (/^\/actions\/(?:workflows\/[^/]+\/dispatches|runs\/\d+\/(?:force-)?cancel)$/.test(below)) return "actions";
   return "read";
 }
 
@@ -73,6 +74,8 @@ export function purposeOf(call: Pick<GitHubCall, "method" | "path">): Purpose {
 export function narrowed(scope: TokenScope): object {
   const permissions = PERMISSIONS[scope.purpose];
   const id = Number(scope.repositoryId);
-  // An id that a number cannot hold would name another repository: GitHub's are far below that.
-  return Number.isSafeInteger(id) && id > 0 ? { repository_ids: [id], permissions } : { permissions };
+  if (scope.purpose === "repositories") return { permissions };
+  // An id that a number cannot hold would name another repository, and none would mean all of the installation's: no
+  // repository has the id 0, so GitHub refuses.
+  return { repository_ids: [Number.isSafeInteger(id) && id > 0 ? id : 0], permissions };
 }

@@ -126,4 +126,6 @@ export interface Delivery {
   readonly repository: RepositoryRef;
   readonly installationId: string | null;
   readonly signal: Signal;
+  /** SHA-256 of the body, hex: the guid is a header, which nobody signs. Absent where there was no body (a reconcile finding). */
+  readonly bodyHash?: string;
 }

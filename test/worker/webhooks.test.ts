@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { sign } from "@octokit/webhooks-methods";
 import { describe, expect, it } from "vitest";
 import type { Delivery } from "../../shared/lifecycle/signal.ts";
@@ -87,6 +88,7 @@ describe("handing over", () => {
           repository: { id: "101", owner: "octo", name: "engine" },
           installationId: "77",
           signal: { kind: "repository", action: "renamed" },
+          bodyHash: createHash("sha256").update(RENAMED).digest("hex"),
         },
       ],
     ]);
