@@ -325,6 +325,8 @@ export class PullControl extends RepositoryView {
       refs: new Map(this.repository.refs),
       collaborators: new Map(),
       variables: new Map(),
+      secrets: new Map(),
+      environments: new Map(),
       workflows: new Map(),
       pulls: [],
       comments: [],

@@ -7,7 +7,16 @@
 import { checkWritten, emitCheckRun, newCheckRun, suiteFor } from "./checks.ts";
 import { PullControl } from "./control-pulls.ts";
 import type { Hub } from "./hub.ts";
-import type { CheckRun, Conclusion, ProtectedCheck, RoleName, Runner, WorkflowRun, WorkflowState } from "./model.ts";
+import type {
+  CheckRun,
+  Conclusion,
+  Environment,
+  ProtectedCheck,
+  RoleName,
+  Runner,
+  WorkflowRun,
+  WorkflowState,
+} from "./model.ts";
 import { actionsAppId, latestAttempt } from "./model.ts";
 import { headRef } from "./pulls.ts";
 import { renderSuite } from "./render-checks.ts";
@@ -52,6 +61,25 @@ export class RepositoryControl extends PullControl {
 
   deleteVariable(name: string): void {
     this.repository.variables.delete(name.toUpperCase());
+  }
+
+  /** A secret of the repository, or of one of its environments. */
+  setSecret(name: string, value: string, environment?: string): void {
+    const home = environment === undefined ? this.repository.secrets : this.#environment(environment).secrets;
+    home.set(name.toUpperCase(), value);
+  }
+
+  /** Only runs at these branches may enter the environment from now on; null: any. */
+  limitEnvironment(name: string, branches: readonly string[] | null): void {
+    this.#environment(name).branches = branches;
+  }
+
+  #environment(name: string): Environment {
+    const known = this.repository.environments.get(name.toLowerCase());
+    if (known !== undefined) return known;
+    const made: Environment = { name, branches: null, secrets: new Map() };
+    this.repository.environments.set(name.toLowerCase(), made);
+    return made;
   }
 
   setWorkflowState(path: string, state: WorkflowState): void {

@@ -9,7 +9,7 @@
 import type { ServiceAnswer, ServiceAsk } from "../machine/services.ts";
 import type { RunPlan } from "../workflow/run.ts";
 import { checkWritten, createSuite, newCheckRun } from "./checks.ts";
-import { ConcurrencyGroups } from "./concurrency.ts";
+import { ConcurrencyGroups, type Group, type Member } from "./concurrency.ts";
 import type { HostedMachines } from "./hosted-machines.ts";
 import type { Hub } from "./hub.ts";
 import { InterpretedJob, stepNames } from "./interpreted-job.ts";
@@ -275,6 +275,7 @@ export class Engine {
     this.#live.delete(job);
     const token = live?.interpreted?.token;
     if (token !== undefined) hub.credentials.revokeToken(token);
+    hub.identity.revoke(job);
     hub.desk.released(job);
     if (conclusion === "success") for (const artifact of plan?.artifacts ?? []) newArtifact(hub, job.run, artifact);
     job.status = "completed";
@@ -294,6 +295,7 @@ export class Engine {
     const attempt = job.run.attempts.find((one) => one.number === job.attempt);
     if (attempt === undefined) return;
     if (live !== undefined && live.key !== null) this.#handOn(attempt, live.key, job, live.interpreted);
+    this.#passOn(job);
     this.#advance(job.run, attempt);
   }
 
@@ -351,15 +353,40 @@ export class Engine {
 
   /** An interpreted run begins, or waits for its concurrency group. */
   #enter(run: WorkflowRun, attempt: RunAttempt, plan: RunPlan): void {
-    const entered = plan.concurrency === null ? null : this.#groups.enter(run, attempt, plan.concurrency);
-    if (entered === null || entered.begins) {
+    const member = { run, attempt, job: null };
+    const entered = plan.concurrency === null ? null : this.#groups.enter(member, plan.concurrency);
+    if (entered === null || entered.kind === "begins") {
       this.#plans.set(attempt, new InterpretedRun(plan));
       this.#advance(run, attempt);
       return;
     }
     this.#pending.set(attempt, plan);
     attempt.status = "pending";
-    for (const other of entered.cancel) this.cancel(other);
+    this.#drop(entered.cancel);
+  }
+
+  #drop(members: readonly Member[]): void {
+    for (const { run, job } of members) {
+      if (job === null) this.cancel(run);
+      else this.#cancelJob(job);
+    }
+  }
+
+  /** A group that the run or the job held goes on to who waits for it. */
+  #passOn(over: RunAttempt | Job): void {
+    const next = this.#groups.leave(over);
+    if (next === null) return;
+    if (next.job !== null) {
+      next.job.status = "queued";
+      this.#offer(next.job);
+      return;
+    }
+    const plan = this.#pending.get(next.attempt);
+    if (plan === undefined) return;
+    this.#pending.delete(next.attempt);
+    next.attempt.status = "queued";
+    this.#plans.set(next.attempt, new InterpretedRun(plan));
+    this.#advance(next.run, next.attempt);
   }
 
   /** Queues what can go, and ends the attempt when nothing is left. */
@@ -390,12 +417,18 @@ export class Engine {
       steps: stepNames(planned).map((name) => ({ name })),
     };
     const job = newJob(this.#hub(), run, attempt, named);
-    const interpreted =
-      move.kind === "start" ? new InterpretedJob(this.#hub(), job, planned, plan.plan, plan.results) : null;
-    const live = { plan: named, key: planned.key, interpreted };
-    if (move.kind === "start") return this.#queueJob(attempt, job, live, null);
-    if (move.kind === "skip") return this.#queueJob(attempt, job, live, "skipped");
-    this.#queueJob(attempt, job, live, "failure", [{ level: "failure", message: move.message }]);
+    const broken = (message: string): void =>
+      this.#queueJob(attempt, job, { plan: named, key: planned.key, interpreted: null }, "failure", [
+        { level: "failure", message },
+      ]);
+    if (move.kind === "skip")
+      return this.#queueJob(attempt, job, { plan: named, key: planned.key, interpreted: null }, "skipped");
+    if (move.kind === "broken") return broken(move.message);
+    const refused = environmentProblem(run, move.environment);
+    if (refused !== null) return broken(refused);
+    const { environment, concurrency } = move;
+    const interpreted = new InterpretedJob(this.#hub(), job, planned, plan.plan, plan.results, environment);
+    this.#queueJob(attempt, job, { plan: named, key: planned.key, interpreted }, null, [], concurrency);
   }
 
   #advanceScript(run: WorkflowRun, attempt: RunAttempt, plan: WorkflowPlan | undefined, cancelled: boolean): boolean {
@@ -423,6 +456,7 @@ export class Engine {
     live: Pick<Live, "plan" | "key" | "interpreted">,
     over: "skipped" | "failure" | null,
     annotations: readonly AnnotationPlan[] = [],
+    group: Group | null = null,
   ): void {
     const hub = this.#hub();
     attempt.jobs.push(job);
@@ -439,6 +473,18 @@ export class Engine {
       return;
     }
     tellJob(hub, job, "queued");
+    if (group === null) return this.#offer(job);
+    const entered = this.#groups.enter({ run: job.run, attempt, job }, group);
+    if (entered.kind === "begins") return this.#offer(job);
+    job.status = "pending";
+    this.#drop(entered.cancel);
+    const message = `Canceling since a deadlock was detected for concurrency group '${group.group}': this run holds it.`;
+    if (entered.kind === "deadlock") this.completeJob(job, "cancelled", [{ level: "failure", message }]);
+  }
+
+  /** A job waits for its machine. */
+  #offer(job: Job): void {
+    const hub = this.#hub();
     if (job.selfHosted) {
       hub.desk.offer(job);
       return;
@@ -470,13 +516,7 @@ export class Engine {
     this.#pending.delete(attempt);
     bookRun(hub, run, "completed");
     tellRun(hub, run, "completed");
-    const next = this.#groups.leave(attempt);
-    const plan = next === null ? undefined : this.#pending.get(next.attempt);
-    if (next === null || plan === undefined) return;
-    this.#pending.delete(next.attempt);
-    next.attempt.status = "queued";
-    this.#plans.set(next.attempt, new InterpretedRun(plan));
-    this.#advance(next.run, next.attempt);
+    this.#passOn(attempt);
   }
 
   #view(job: Job): HostedJobView {
@@ -511,4 +551,13 @@ export class Engine {
   #bot(): Account {
     return this.#hub().world.ensureAccount("github-actions[bot]", "Bot", 41_898_282);
   }
+}
+
+/** Why a run may not enter an environment; null when it may. */
+function environmentProblem(run: WorkflowRun, name: string | null): string | null {
+  const environment = name === null ? undefined : run.repository.environments.get(name.toLowerCase());
+  if (environment === undefined || environment.branches === null) return null;
+  const branch = run.ref.replace(/^refs\/heads\//, "");
+  if (environment.branches.includes(branch)) return null;
+  return `Branch "${branch}" is not allowed to deploy to ${environment.name} due to environment protection rules.`;
 }

@@ -5,6 +5,7 @@ import type { Books } from "./books.ts";
 import type { Engine } from "./engine.ts";
 import type { Faults } from "./faults.ts";
 import type { Account, World } from "./model.ts";
+import type { IdentityTokens } from "./identity.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import type { RunnerDesk } from "./runner-desk.ts";
 import type { Timers } from "./timers.ts";
@@ -70,6 +71,7 @@ export interface Hub {
   readonly faults: Faults;
   readonly rateLimit: RateLimit;
   readonly engine: Engine;
+  readonly identity: IdentityTokens;
   readonly desk: RunnerDesk;
   /** REST base address, without a slash at the end. */
   readonly url: string;

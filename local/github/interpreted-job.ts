@@ -7,7 +7,7 @@
 import { unreachable } from "../../shared/result.ts";
 import type { Conclusion as StepConclusion, JobResult, PlannedJob, RunPlan } from "../workflow/run.ts";
 import { concludeJob, decideStep, stepName, type JobState, type StepResult } from "../workflow/steps.ts";
-import type { JobFacts, NextAsk, NextStep, Places, StepDone } from "../machine/work.ts";
+import type { JobFacts, NextAsk, NextStep, Places, StepDone, StepWork } from "../machine/work.ts";
 import type { PermissionMap } from "./auth.ts";
 import type { Hub } from "./hub.ts";
 import { endStep, newAnnotation } from "./jobs.ts";
@@ -26,10 +26,23 @@ export class InterpretedJob {
   readonly #results: ReadonlyMap<string, JobResult>;
   readonly #steps: StepResult[] = [];
   readonly #env: Record<string, string> = {};
+  /** What must not stand in a log: the token, the secrets, and what the steps ask to be masked. */
+  readonly #hidden: string[] = [];
+  readonly #identity: Readonly<Record<string, string>>;
+  /** What each combined cache was asked to keep, by the step's place. */
+  readonly #asked = new Map<number, Readonly<Record<string, string>>>();
   #outputs: Readonly<Record<string, string>> = {};
   #ended: Extract<NextStep, { kind: "ended" }> | null = null;
 
-  constructor(hub: Hub, job: Job, planned: PlannedJob, run: RunPlan, results: ReadonlyMap<string, JobResult>) {
+  /** `environment` is the one whose secrets the job may read besides the repository's. */
+  constructor(
+    hub: Hub,
+    job: Job,
+    planned: PlannedJob,
+    run: RunPlan,
+    results: ReadonlyMap<string, JobResult>,
+    environment: string | null,
+  ) {
     this.#hub = hub;
     this.#job = job;
     this.planned = planned;
@@ -38,7 +51,10 @@ export class InterpretedJob {
     this.token = hub.credentials.issueForJob(job.run.repository, permissionsOf(planned, fork));
     const { event } = run;
     const github = { ...event.github, token: this.token, job: planned.plan.id };
-    const secrets = { ...event.secrets, GITHUB_TOKEN: this.token };
+    const stored = fork ? {} : secretsOf(job, environment);
+    const secrets = { ...event.secrets, ...stored, GITHUB_TOKEN: this.token };
+    this.#hidden.push(this.token, ...Object.values(stored));
+    this.#identity = !fork && asksForIdentity(planned) ? hub.identity.grant(job, environment) : {};
     this.#run = { ...run, event: { ...event, github, secrets } };
   }
 
@@ -51,7 +67,7 @@ export class InterpretedJob {
     return {
       repository: `${run.repository.owner.login}/${run.repository.name}`,
       apiUrl: this.#hub.url,
-      variables: jobVariables(this.#hub, this.#job, this.planned.plan.id),
+      variables: { ...jobVariables(this.#hub, this.#job, this.planned.plan.id), ...this.#identity },
       event: runEvent(this.#hub, run, { number: this.#job.attempt, triggeringActor: run.actor }).payload,
       token: this.token,
     };
@@ -64,7 +80,12 @@ export class InterpretedJob {
       const index = this.#steps.length;
       const state = this.#state(places);
       const decision = decideStep(this.#run, this.planned, state);
-      if (decision === null) return this.#conclude(state);
+      if (decision === null) {
+        const after = this.#after(index, state);
+        if (after === "ended") return this.#conclude(state);
+        if (after !== "skipped") return { kind: "step", work: after, cancelled: state.cancelled };
+        continue;
+      }
       const shown = this.#shown(index);
       if (shown !== undefined) shown.name = decision.name;
       switch (decision.kind) {
@@ -79,6 +100,7 @@ export class InterpretedJob {
           break;
         case "run":
         case "action": {
+          if (decision.kind === "action" && decision.action === "actions/cache") this.#asked.set(index, decision.with);
           if (shown !== undefined && shown.status === "queued") {
             shown.status = "in_progress";
             shown.startedAt = this.#hub.world.clock.now();
@@ -91,16 +113,47 @@ export class InterpretedJob {
     }
   }
 
+  /** What comes after the written steps: each combined cache saves, the last first, if all went well and it was no hit. */
+  #after(index: number, state: JobState): StepWork | "skipped" | "ended" {
+    const caches = cachesOf(this.planned);
+    const at = caches[index - this.planned.plan.steps.length];
+    if (at === undefined) return "ended";
+    const shown = this.#shown(index);
+    const wanted = this.#asked.get(at);
+    const hit = this.#steps[at]?.outputs["cache-hit"] === "true";
+    if (wanted === undefined || hit || state.cancelled || this.#failed()) {
+      this.#close(index, this.#failed() || state.cancelled ? "skipped" : "success");
+      this.#steps.push({ outcome: this.#failed() || state.cancelled ? "skipped" : "success", outputs: {} });
+      return "skipped";
+    }
+    if (shown !== undefined) {
+      shown.status = "in_progress";
+      shown.startedAt ??= this.#hub.world.clock.now();
+    }
+    const { path = "", key = "" } = wanted;
+    const work = { kind: "action", action: "actions/cache/save", with: { path, key } } as const;
+    return { ...work, index, name: shown?.name ?? "Post cache", env: {}, timeoutMinutes: null };
+  }
+
+  #failed(): boolean {
+    const { steps } = this.planned.plan;
+    return this.#steps.some((one, index) => one.outcome === "failure" && steps[index]?.continueOnError !== true);
+  }
+
   #take(done: StepDone): void {
     const { outcome, outputs } = done;
+    this.#hidden.push(...[...done.log.matchAll(/^::add-mask::(.+)$/gm)].flatMap(([, text]) => text?.trimEnd() ?? []));
     this.#steps.push({ outcome, outputs });
     Object.assign(this.#env, done.env);
     for (const { title, message, level } of done.annotations) this.#annotate({ title, message, level });
     this.#close(done.index, outcome);
     const job = this.#job;
-    const hidden = (text: string): string => text.replaceAll(this.token, "***");
-    if (job.log.length < maxLog) job.log += hidden(done.log);
-    if (job.summary.length < maxLog) job.summary += hidden(done.summary);
+    if (job.log.length < maxLog) job.log += this.#masked(done.log);
+    if (job.summary.length < maxLog) job.summary += this.#masked(done.summary);
+  }
+
+  #masked(text: string): string {
+    return this.#hidden.reduce((rest, secret) => (secret === "" ? rest : rest.replaceAll(secret, "***")), text);
   }
 
   #conclude(state: JobState): NextStep {
@@ -128,7 +181,7 @@ export class InterpretedJob {
   /** The step as the API shows it. A step that the runner added itself, its hook, moves the others down by one. */
   #shown(index: number): Job["steps"][number] | undefined {
     const { steps } = this.#job;
-    return steps[index + 1 + steps.length - (this.planned.plan.steps.length + 2)];
+    return steps[index + 1 + steps.length - (stepNames(this.planned).length + 2)];
   }
 
   #close(index: number, outcome: StepConclusion): void {
@@ -138,14 +191,35 @@ export class InterpretedJob {
   }
 
   #annotate(plan: AnnotationPlan): void {
-    const hidden = { ...plan, message: plan.message.replaceAll(this.token, "***") };
+    const hidden = { ...plan, message: this.#masked(plan.message) };
     this.#hub.world.checkRuns.get(this.#job.id)?.annotations.push(newAnnotation(hidden));
   }
 }
 
 /** What the list of a job's steps shows before any of them has begun. */
 export function stepNames(planned: PlannedJob): readonly string[] {
-  return planned.plan.steps.map((step) => stepName(step));
+  const { steps } = planned.plan;
+  const after = cachesOf(planned).flatMap((at) => steps[at] ?? []);
+  return [...steps.map((step) => stepName(step)), ...after.map((step) => `Post ${stepName(step)}`)];
+}
+
+/** Places of the combined caches, the last first. */
+function cachesOf({ plan }: PlannedJob): readonly number[] {
+  return plan.steps
+    .flatMap((step, index) => (step.kind === "uses" && step.uses.action === "actions/cache" ? [index] : []))
+    .toReversed();
+}
+
+/** The repository's secrets, and over them the environment's. */
+function secretsOf(job: Job, environment: string | null): Readonly<Record<string, string>> {
+  const { secrets, environments } = job.run.repository;
+  const entered = environment === null ? undefined : environments.get(environment.toLowerCase());
+  return Object.fromEntries([...secrets, ...(entered?.secrets ?? [])]);
+}
+
+function asksForIdentity({ plan }: PlannedJob): boolean {
+  const { permissions } = plan;
+  return permissions === "write-all" || (typeof permissions === "object" && permissions?.["id-token"] === "write");
 }
 
 /** The token's permissions: what the file says; where it says nothing, contents alone. A fork gets no write. */

@@ -4,11 +4,11 @@
  * The decisions are `local/workflow`'s; this keeps what has happened. The engine makes the jobs and tells how they ended.
  */
 import { unreachable } from "../../shared/result.ts";
-import { decideJob } from "../workflow/jobs.ts";
+import { decideJob, type JobDecision } from "../workflow/jobs.ts";
 import type { JobResult, PlannedJob, RunPlan } from "../workflow/run.ts";
 
 export type Move =
-  | { readonly kind: "start"; readonly job: PlannedJob; readonly name: string; readonly labels: readonly string[] }
+  | ({ readonly job: PlannedJob } & Extract<JobDecision, { kind: "start" }>)
   | { readonly kind: "skip"; readonly job: PlannedJob }
   | { readonly kind: "broken"; readonly job: PlannedJob; readonly message: string };
 
@@ -50,7 +50,7 @@ export class InterpretedRun {
           return this.next(cancelled);
         case "start":
           this.#begun.add(job.key);
-          return { kind: "start", job, name: decision.name, labels: decision.labels };
+          return { ...decision, job };
         case "broken":
           this.#begun.add(job.key);
           return { kind: "broken", job, message: decision.message };

@@ -67,13 +67,21 @@ export class JobServices {
     return { value: { id, digest } };
   }
 
-  #restore(job: Job, ask: Extract<ServiceAsk, { what: "restore-cache" }>): string | null {
+  /** Ref by ref: the exact key first, then each allowed beginning, the newest of several. */
+  #restore(job: Job, ask: Extract<ServiceAsk, { what: "restore-cache" }>): { key: string; tar: string } | null {
     const { repository, ref, pullNumber } = job.run;
     const base = repository.pulls.find((pull) => pull.number === pullNumber)?.base.branch;
     const refs = [ref, ...[base, repository.defaultBranch].flatMap((branch) => (branch === undefined ? [] : [branch]))];
     for (const one of refs.map((name) => (name.startsWith("refs/") ? name : `refs/heads/${name}`))) {
-      const found = this.#find(repository, one, ask.key, ask.paths);
-      if (found !== undefined) return found.tar;
+      const there = this.#caches.filter(
+        (entry) => entry.repositoryId === repository.id && entry.ref === one && entry.paths === ask.paths.join("\n"),
+      );
+      const found =
+        there.find((entry) => entry.key === ask.key) ??
+        [ask.key, ...ask.restoreKeys]
+          .map((begins) => there.findLast((entry) => entry.key.startsWith(begins) && ask.restoreKeys.length > 0))
+          .find((entry) => entry !== undefined);
+      if (found !== undefined) return { key: found.key, tar: found.tar };
     }
     return null;
   }

@@ -33,6 +33,13 @@ export interface Workflow {
   readonly createdAt: Millis;
 }
 
+export interface Environment {
+  readonly name: string;
+  /** The branches that may enter; null: any. */
+  branches: readonly string[] | null;
+  readonly secrets: Map<string, string>;
+}
+
 export interface Repository {
   readonly id: number;
   owner: Account;
@@ -49,6 +56,10 @@ export interface Repository {
   /** User id to role. */
   readonly collaborators: Map<number, RoleName>;
   readonly variables: Map<string, Variable>;
+  /** By name in capitals. */
+  readonly secrets: Map<string, string>;
+  /** By name in small letters. One that a job names and nobody has made has no secrets and no limits. */
+  readonly environments: Map<string, Environment>;
   readonly workflows: Map<string, Workflow>;
   readonly pulls: PullRequest[];
   readonly comments: IssueComment[];
@@ -162,7 +173,7 @@ export interface Job {
   readonly name: string;
   readonly labels: readonly string[];
   readonly selfHosted: boolean;
-  status: "queued" | "in_progress" | "completed" | "waiting";
+  status: "queued" | "in_progress" | "completed" | "waiting" | "pending";
   conclusion: Conclusion | null;
   readonly createdAt: Millis;
   startedAt: Millis | null;

@@ -15,6 +15,7 @@ import { faultName } from "./faults.ts";
 import { apiVersions, forVersion, notFound, Refusal } from "./http.ts";
 import type { Answer, ApiVersion, Route } from "./http.ts";
 import type { Hub } from "./hub.ts";
+import { IDENTITY_PATHS } from "./identity.ts";
 import type { Account, Repository } from "./model.ts";
 import { fullName } from "./model.ts";
 import { handleRunnerRequest } from "./runner-protocol.ts";
@@ -105,6 +106,11 @@ export class ApiServer {
         : outage === "drop"
           ? "drop"
           : hub.faults.take(asked.method, asked.path);
+    if (IDENTITY_PATHS.test(asked.path) && fault === null) {
+      const { status, json: answer } = hub.identity.answer(asked.path, asked.query, asked.headers.authorization);
+      this.#send(response, { status, json: answer }, {});
+      return;
+    }
     if (asked.path.startsWith("/_runner/")) {
       if (fault !== null && fault !== "done-but-500" && !(typeof fault === "object" && "delayMs" in fault)) {
         if (typeof fault === "object") this.#send(response, { status: fault.status, json: fault.body ?? {} }, {});
@@ -228,6 +234,7 @@ export class ApiServer {
       if (match === null) throw notFound();
       const { route, params } = match;
       operation = route.operation;
+      if (caller.kind === "installation") hub.rateLimit.spend(bucketKey(caller), operation, asked.method);
       if (route.as === "app" && caller.kind !== "app") {
         throw new Refusal(401, "A JSON web token could not be decoded");
       }

@@ -89,6 +89,17 @@ export class WorkflowCatalog {
     return [...scripted, ...interpreted].filter((path) => this.workflow(repository, path).state === "active");
   }
 
+  /** The active workflows of the default branch that have schedules. */
+  schedules(repository: Repository): readonly { readonly path: string; readonly crons: readonly string[] }[] {
+    const files = filesOfDefault(repository);
+    return workflowPaths(files).flatMap((path) => {
+      if (this.#scripts.has(path) || this.workflow(repository, path).state !== "active") return [];
+      const parsed = this.#files.parse(path, files[path] ?? "");
+      const crons = parsed.ok ? (parsed.value.triggers.schedule ?? []).map(({ cron }) => cron) : [];
+      return crons.length === 0 ? [] : [{ path, crons }];
+    });
+  }
+
   /** Why GitHub refuses this dispatch; null when it accepts. */
   dispatchProblem(request: RunRequest): string | null {
     const { path, inputs = {} } = request;

@@ -91,6 +91,7 @@ async function perform(work: ActionWork, run: ActionRun): Promise<void> {
       return uploadArtifact(run);
     case "actions/download-artifact":
       return downloadArtifact(run);
+    case "actions/cache":
     case "actions/cache/restore":
       return restoreCache(run);
     case "actions/cache/save":

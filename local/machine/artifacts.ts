@@ -1,22 +1,20 @@
 /** `actions/upload-artifact` and `actions/download-artifact`. */
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import * as z from "zod";
 import type { ActionRun } from "./actions.ts";
+import { findFiles } from "./globs.ts";
 import { ActionProblem, type ListedArtifact } from "./services.ts";
 import { unzip } from "./unzip.ts";
 
-/** Files and folders, one a line. Patterns are not understood and are refused. */
+/** Files, folders and patterns, one a line. */
 export async function uploadArtifact(action: ActionRun): Promise<void> {
   const { inputs } = action;
   const name = inputs["name"] ?? "artifact";
   const wanted = linesOf(inputs["path"]);
   if (wanted.length === 0) throw new ActionProblem("upload-artifact needs a path");
-  const pattern = wanted.find((line) => /[*?[\]!]/.test(line));
-  if (pattern !== undefined) throw new ActionProblem(`patterns are not supported here: '${pattern}'`);
-  const found = wanted.map((line) => action.inside(line)).filter((path) => existsSync(path));
-  const files = found.flatMap(filesBelow);
+  const { files, root } = findFiles(wanted, (line) => action.inside(line));
   if (files.length === 0) {
     const sentence = `No files were found with the provided path: ${wanted.join(", ")}. No artifacts will be uploaded.`;
     const missing = inputs["if-no-files-found"] ?? "warn";
@@ -24,9 +22,6 @@ export async function uploadArtifact(action: ActionRun): Promise<void> {
     if (missing === "warn") action.warn(sentence);
     return;
   }
-  // Several paths keep what they have in common; one path is the root itself.
-  const roots = found.map((path) => (statSync(path).isDirectory() ? path : dirname(path)));
-  const root = roots.reduce(commonParent);
   const days = Number(inputs["retention-days"] ?? "0");
   const content = Object.fromEntries(files.map((path) => [relative(root, path), readFileSync(path)]));
   const saved = await action.services.saveArtifact(name, content, days > 0 ? days : null);
@@ -131,19 +126,4 @@ export function linesOf(text: string | undefined): readonly string[] {
     .split("\n")
     .map((line) => line.trim())
     .filter((line) => line !== "");
-}
-
-/** Hidden files stay out, as the action leaves them out unless told otherwise. */
-function filesBelow(path: string): string[] {
-  if (!statSync(path).isDirectory()) return [path];
-  return readdirSync(path, { withFileTypes: true })
-    .filter((entry) => !entry.name.startsWith("."))
-    .sort((a, b) => (a.name < b.name ? -1 : 1))
-    .flatMap((entry) => filesBelow(join(path, entry.name)));
-}
-
-function commonParent(a: string, b: string): string {
-  let parent = a;
-  while (b !== parent && !b.startsWith(`${parent}/`)) parent = dirname(parent);
-  return parent;
 }

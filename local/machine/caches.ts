@@ -1,4 +1,4 @@
-/** `actions/cache/restore` and `actions/cache/save`: a tar archive under an exact key. */
+/** `actions/cache/restore` and `actions/cache/save`, and the two halves of `actions/cache`: a tar archive under a key. */
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
 import { resolve } from "node:path";
@@ -20,7 +20,7 @@ function asked({ inputs }: ActionRun): { key: string; paths: readonly string[] }
 
 export async function restoreCache(action: ActionRun): Promise<void> {
   const { key, paths } = asked(action);
-  const found = await action.services.restoreCache(key, paths);
+  const found = await action.services.restoreCache(key, linesOf(action.inputs["restore-keys"]), paths);
   action.output("cache-primary-key", key);
   if (found === null) {
     action.say(`Cache not found for key ${key}`);
@@ -38,12 +38,13 @@ export async function restoreCache(action: ActionRun): Promise<void> {
       child.once("close", settle);
     });
     child.stdin?.on("error", () => undefined);
-    child.stdin?.end(found);
-    if ((await ended) !== 0) throw new ActionProblem(`the cache ${key} cannot be unpacked`);
+    child.stdin?.end(found.tar);
+    if ((await ended) !== 0) throw new ActionProblem(`the cache ${found.key} cannot be unpacked`);
   }
-  action.output("cache-hit", "true");
-  action.output("cache-matched-key", key);
-  action.say(`Cache restored from key ${key}`);
+  // An entry that only begins alike is used and is no hit.
+  action.output("cache-hit", String(found.key === key));
+  action.output("cache-matched-key", found.key);
+  action.say(`Cache restored from key ${found.key}`);
 }
 
 export async function saveCache(action: ActionRun): Promise<void> {

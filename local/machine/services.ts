@@ -17,7 +17,13 @@ export const serviceAskSchema = z.discriminatedUnion("what", [
     files: z.record(z.string(), z.base64()),
     retentionDays: z.number().positive().nullable(),
   }),
-  z.object({ what: z.literal("restore-cache"), key: z.string(), paths: z.array(z.string()) }),
+  z.object({
+    what: z.literal("restore-cache"),
+    key: z.string(),
+    /** Beginnings of other keys that will do, the best first. */
+    restoreKeys: z.array(z.string()),
+    paths: z.array(z.string()),
+  }),
   z.object({ what: z.literal("save-cache"), key: z.string(), paths: z.array(z.string()), tar: z.base64() }),
 ]);
 
@@ -79,10 +85,16 @@ export class Services {
     return this.#answer({ what: "save-artifact", name, files: encoded, retentionDays }, saved);
   }
 
-  /** The tar archive stored under exactly this key and these paths; null on a miss. */
-  async restoreCache(key: string, paths: readonly string[]): Promise<Buffer | null> {
-    const found = await this.#answer({ what: "restore-cache", key, paths: [...paths] }, z.base64().nullable());
-    return found === null ? null : Buffer.from(found, "base64");
+  /** The tar archive stored under this key, or the newest whose key begins as allowed, and these paths; null on a miss. */
+  async restoreCache(
+    key: string,
+    restoreKeys: readonly string[],
+    paths: readonly string[],
+  ): Promise<{ readonly key: string; readonly tar: Buffer } | null> {
+    const entry = z.object({ key: z.string(), tar: z.base64() }).nullable();
+    const ask = { what: "restore-cache" as const, key, restoreKeys: [...restoreKeys], paths: [...paths] };
+    const found = await this.#answer(ask, entry);
+    return found === null ? null : { key: found.key, tar: Buffer.from(found.tar, "base64") };
   }
 
   /** Why it was not saved; null when it was. A cache that cannot be written never fails a job. */

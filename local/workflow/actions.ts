@@ -9,6 +9,7 @@ export type ActionName =
   | "actions/checkout"
   | "actions/upload-artifact"
   | "actions/download-artifact"
+  | "actions/cache"
   | "actions/cache/restore"
   | "actions/cache/save"
   /** This project's own composite action, taken from a checkout. */
@@ -26,7 +27,9 @@ export const ACTIONS: Readonly<Record<ActionName, readonly string[]>> = {
     "path",
     "merge-multiple",
   ],
-  "actions/cache/restore": ["path", "key", "lookup-only"],
+  /** Restores at its place, and saves when the job has gone well: `JobState` of steps.ts knows nothing of the second half. */
+  "actions/cache": ["path", "key", "restore-keys", "lookup-only"],
+  "actions/cache/restore": ["path", "key", "restore-keys", "lookup-only"],
   "actions/cache/save": ["path", "key"],
   "gpu-gate-probe": ["lane", "switch", "token", "labels", "runbook", "organisation", "root"],
 };

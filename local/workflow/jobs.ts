@@ -6,13 +6,20 @@
 import { ok, type Result } from "../../shared/result.ts";
 import { evaluate, isTrue, type Context, type ExpressionProblem } from "./evaluate.ts";
 import type { Condition } from "./model.ts";
-import { baseContext, type JobResult, type PlannedJob, type RunPlan } from "./run.ts";
+import { baseContext, concurrencyOf, type Group, type JobResult, type PlannedJob, type RunPlan } from "./run.ts";
 import { render } from "./template.ts";
 
 export type JobDecision =
   | { readonly kind: "wait" }
   | { readonly kind: "skip" }
-  | { readonly kind: "start"; readonly name: string; readonly labels: readonly string[] }
+  | {
+      readonly kind: "start";
+      readonly name: string;
+      readonly labels: readonly string[];
+      /** The job's own group, in which it may have to wait. */
+      readonly concurrency: Group | null;
+      readonly environment: string | null;
+    }
   | { readonly kind: "broken"; readonly message: string };
 
 /**
@@ -39,7 +46,17 @@ export function decideJob(
     if (!label.ok) return { kind: "broken", message: label.error.message };
     labels.push(label.value);
   }
-  return { kind: "start", name: name.value, labels };
+  const environment = job.plan.environment === null ? ok(null) : render(job.plan.environment, context);
+  if (!environment.ok) return { kind: "broken", message: environment.error.message };
+  const concurrency = concurrencyOf(job.plan.concurrency, context);
+  if (!concurrency.ok) return { kind: "broken", message: concurrency.error.message };
+  return {
+    kind: "start",
+    name: name.value,
+    labels,
+    concurrency: concurrency.value,
+    environment: environment.value,
+  };
 }
 
 /** `success()` of a job: every ancestor succeeded (a skipped one did not). `failure()`: any ancestor failed. */

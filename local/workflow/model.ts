@@ -64,6 +64,9 @@ export interface JobPlan {
   readonly permissions: PermissionsPlan | null;
   /** Effective; null is GitHub's default for the event. */
   readonly cacheMode: CacheMode | null;
+  /** The environment whose secrets the job may read. */
+  readonly environment: Template | null;
+  readonly concurrency: ConcurrencyPlan | null;
   readonly failFast: boolean;
   /** Every combination of the matrix, in order; one empty combination where there is none. */
   readonly combinations: readonly Readonly<Record<string, string>>[];

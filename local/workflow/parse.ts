@@ -7,6 +7,7 @@
 import type * as z from "zod";
 import { err, ok, type Result } from "../../shared/result.ts";
 import { ACTIONS, parseUses, type ActionName, type UsesProblem } from "./actions.ts";
+import { parseCron } from "./cron.ts";
 import { readDocument, type Path, type Place, type SourceDocument } from "./document.ts";
 import type {
   ConcurrencyPlan,
@@ -74,6 +75,7 @@ class Builder {
     const dispatch = triggers.workflow_dispatch;
     const inputs = dispatch !== undefined && "inputs" in dispatch ? (dispatch.inputs ?? {}) : {};
     this.#checkInputs(inputs);
+    this.#checkSchedules(triggers);
     const jobs = Object.entries(raw.jobs).map(([id, job]) => this.#job(id, job, raw));
     return {
       file: this.#document.file,
@@ -119,6 +121,17 @@ class Builder {
     }
   }
 
+  #checkSchedules(triggers: Triggers): void {
+    for (const [index, { cron }] of (triggers.schedule ?? []).entries()) {
+      const parsed = parseCron(cron);
+      if (!parsed.ok)
+        this.#problem(
+          this.#document.placeOf(["on", "schedule", index, "cron"]),
+          `the schedule '${cron}' ${parsed.error}`,
+        );
+    }
+  }
+
   #job(id: string, raw: RawJob, workflow: z.output<typeof workflowSchema>): JobPlan {
     const path = ["jobs", id];
     return {
@@ -130,6 +143,8 @@ class Builder {
       timeoutMinutes: raw["timeout-minutes"],
       permissions: raw.permissions ?? workflow.permissions ?? null,
       cacheMode: raw["cache-mode"] ?? workflow["cache-mode"] ?? null,
+      environment: raw.environment === undefined ? null : this.#template(raw.environment, [...path, "environment"]),
+      concurrency: this.#concurrency(raw.concurrency, [...path, "concurrency"]),
       failFast: raw.strategy?.["fail-fast"] ?? true,
       combinations: this.#combinations(raw, path),
       env: this.#templates(raw.env, [...path, "env"]),

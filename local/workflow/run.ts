@@ -5,7 +5,7 @@
  */
 import { err, ok, type Result } from "../../shared/result.ts";
 import { textOf, type Context, type ExpressionProblem, type Status, type Value } from "./evaluate.ts";
-import type { JobPlan, WorkflowPlan } from "./model.ts";
+import type { ConcurrencyPlan, JobPlan, WorkflowPlan } from "./model.ts";
 import { inputProblem } from "./parse.ts";
 import type { InputPlan, TriggerName } from "./schema.ts";
 import { render } from "./template.ts";
@@ -17,6 +17,13 @@ export interface RunEvent {
   /** Repository variables, and the secrets this event may see. */
   readonly vars?: Readonly<Record<string, string>>;
   readonly secrets?: Readonly<Record<string, string>>;
+}
+
+/** A concurrency group, as it is called. */
+export interface Group {
+  readonly group: string;
+  readonly queue: "single" | "max";
+  readonly cancelInProgress: boolean;
 }
 
 export interface PlannedJob {
@@ -34,11 +41,7 @@ export interface RunPlan {
   /** What the run is called; the workflow's name where the file does not say. */
   readonly name: string;
   /** The concurrency group the run waits in, if any. */
-  readonly concurrency: {
-    readonly group: string;
-    readonly queue: "single" | "max";
-    readonly cancelInProgress: boolean;
-  } | null;
+  readonly concurrency: Group | null;
   readonly jobs: readonly PlannedJob[];
 }
 
@@ -70,7 +73,7 @@ export function planRun(
   const jobs = workflow.jobs.flatMap((plan) =>
     plan.combinations.map((matrix) => ({ key: keyOf(plan, matrix), plan, matrix })),
   );
-  const concurrency = concurrencyOf(workflow, context);
+  const concurrency = concurrencyOf(workflow.concurrency, context);
   if (!concurrency.ok) return expressionProblem("concurrency", concurrency.error);
   return ok({ workflow, event, inputs: inputs.value, name: name.value, concurrency: concurrency.value, jobs });
 }
@@ -96,6 +99,9 @@ function triggerProblem(workflow: WorkflowPlan, event: RunEvent): string | null 
   const types = filter.types ?? (event.name === "pull_request" ? ["opened", "synchronize", "reopened"] : undefined);
   if (types !== undefined && !types.includes(textOf(action)))
     return `${workflow.file} does not run for '${textOf(action)}'`;
+  const schedule = (event.github["event"] as { schedule?: Value } | undefined)?.schedule ?? null;
+  if (event.name === "schedule" && !(workflow.triggers.schedule ?? []).some((one) => one.cron === schedule))
+    return `${workflow.file} does not run at '${textOf(schedule)}'`;
   return null;
 }
 
@@ -140,8 +146,7 @@ export function baseContext(
   return { values: { github, inputs, vars: event.vars ?? {}, secrets: event.secrets ?? {} }, status: RUNNING };
 }
 
-function concurrencyOf(workflow: WorkflowPlan, context: Context): Result<RunPlan["concurrency"], ExpressionProblem> {
-  const plan = workflow.concurrency;
+export function concurrencyOf(plan: ConcurrencyPlan | null, context: Context): Result<Group | null, ExpressionProblem> {
   if (plan === null) return ok(null);
   const group = render(plan.group, context);
   if (!group.ok) return group;

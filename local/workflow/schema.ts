@@ -118,6 +118,9 @@ const jobSchema = z.strictObject({
   permissions: permissionsSchema.optional(),
   "cache-mode": cacheModeSchema.optional(),
   strategy: strategySchema.optional(),
+  /** Whose secrets the job may read, and which branches may have them. */
+  environment: z.union([z.string(), z.strictObject({ name: z.string() }).transform(({ name }) => name)]).optional(),
+  concurrency: concurrencySchema.optional(),
   env,
   outputs: z.record(z.string(), text).default({}),
   steps: z.array(stepSchema).min(1),
