@@ -54,7 +54,8 @@ if (import.meta.main) {
     stdin: readStdin,
     env: process.env,
     cwd: process.cwd(),
-    fetch: (input, init) => fetch(input, init),
+    // No command follows a redirect unless it says so: it would take a question to whoever is named.
+    fetch: (input, init) => fetch(input, { redirect: "manual", ...init }),
     now: () => Date.now(),
   };
   process.exitCode = await main(process.argv.slice(2), io).catch((error: unknown) => {

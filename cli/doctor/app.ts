@@ -101,6 +101,7 @@ export async function lookAtClock(apiUrl: string, fetch: FetchLike, now: () => M
   try {
     const answer = await fetch(`${apiUrl}/meta`, {
       headers: { "user-agent": "gpu-gate" },
+      redirect: "manual",
       signal: AbortSignal.timeout(10_000),
     });
     await answer.body?.cancel();

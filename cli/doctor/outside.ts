@@ -72,6 +72,7 @@ export async function lookAtRunner(
   try {
     const answer = await fetch(releasesUrl, {
       headers: { "user-agent": "gpu-gate" },
+      redirect: "manual",
       signal: AbortSignal.timeout(10_000),
     });
     const releases = stableReleases(z.array(z.unknown()).parse(answer.ok ? await answer.json() : null));
