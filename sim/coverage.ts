@@ -34,7 +34,14 @@ export class Coverage {
     } else if (query.startsWith("INSERT INTO audit")) {
       bump(this.acts, String(bindings[2]));
       if (bindings[3] !== null) bump(this.reasons, String(bindings[3]));
+    } else if (bindings[0] === "lanes" && query.includes("meta")) {
+      for (const [, code] of String(bindings[1]).matchAll(/"code":"([a-z-]+)"/g)) bump(this.reasons, code ?? "");
     }
+  }
+
+  /** A reason that is told elsewhere than in the audit. */
+  reason(code: string): void {
+    bump(this.reasons, code);
   }
 
   call(name: string): void {
@@ -90,7 +97,7 @@ export class Coverage {
 
   #saved(host: string, [record, id, kind]: readonly SqlValue[]): void {
     const known = this.#at.get(`${host} ${String(id)}`);
-    if (known?.split(" ")[0] === kind) this.#request(host, String(id), kind, String(record));
+    if (known?.split(" ")[0] === kind) this.#request(host, String(id), String(kind), String(record));
   }
 
   #request(host: string, id: string, kind: string, record: string): void {

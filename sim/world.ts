@@ -310,7 +310,9 @@ export class World implements WorldView {
       this.ticks.push(this.now);
       const owner = newOwner(this.scheduler);
       this.scheduler.activity += 1;
-      void runAs(owner, () => runCron(this.#cronPorts(owner)));
+      void runAs(owner, () => runCron(this.#cronPorts(owner))).then((report) => {
+        for (const { reason } of report?.reap?.reaped ?? []) this.coverage.reason(reason);
+      });
     });
   }
 
@@ -530,6 +532,7 @@ export class World implements WorldView {
     for (const checker of this.#options.checkers) {
       this.#report(checker, checker.wrote?.(this, repository, check) ?? null);
     }
+    if (/RunPod has not (?:confirmed|said whether)/.test(check.summary)) this.coverage.reason("deletion-unproven");
     const host = this.hosts.find((one) => one.repository === repository);
     if (check.status !== "completed" || check.name === AGGREGATE || host === undefined) return;
     this.#people.read(repository, check);

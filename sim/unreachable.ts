@@ -1,0 +1,43 @@
+/**
+ * What a run of the simulator may leave unreached, and why: everything else that the product can say or do has to be met
+ * within some hundred seeds, and is reported where it is not.
+ */
+import type { Coverage } from "./coverage.ts";
+
+/** Names that cannot occur in this world, each with the reason. */
+export const UNREACHABLE: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  reasons: {
+    "wrong-revision": "the job itself looks at its checkout, on the pod: test/workflows and test/pod play it",
+    "wrong-event": "told by hosted jobs and the command line, before any gate is asked",
+    "repository-not-allowed":
+      "the Worker turns such deliveries away; the gate meets it when a name leads to another id",
+    "duplicate-delivery": "counted, not told: a delivery that was processed leaves no entry",
+    "stale-event": "counted, not told: an event that a state does not await leaves no entry",
+    draft: "a waiting draft is a state of the check, not an entry of the audit",
+    "not-addressed": "told by the workflow API alone",
+    "read-only": "an answer of the gate's to the Worker; nothing is written while it lasts (I12 looks on)",
+    "lane-labels-missing": "the configuration's schema demands labels; the command line may be given none",
+    "internal-error": "takes sixty failures of our own in a row; test/gate/fault.test.ts throws them",
+  },
+  states: {},
+  tasks: {},
+  faults: {},
+};
+
+export interface Unreached {
+  /** Should have been met. */
+  readonly missing: Readonly<Record<string, readonly string[]>>;
+  /** On the list above, and met all the same: the list is wrong there. */
+  readonly metAnyway: readonly string[];
+}
+
+export function unreached(coverage: Pick<Coverage, "unreached">): Unreached {
+  const missing: Record<string, readonly string[]> = {};
+  const metAnyway: string[] = [];
+  for (const [what, names] of Object.entries(coverage.unreached())) {
+    const excused = UNREACHABLE[what] ?? {};
+    missing[what] = names.filter((name) => !Object.hasOwn(excused, name));
+    metAnyway.push(...Object.keys(excused).filter((name) => !names.includes(name)));
+  }
+  return { missing, metAnyway };
+}
