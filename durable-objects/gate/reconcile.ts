@@ -1,18 +1,21 @@
 /**
- * Reconciling with GitHub: what webhooks did not tell. Open pull requests without a request get one; open requests look at
- * their pull request now. Takes no input, can run at any time, and does nothing twice.
+ * Reconciling with GitHub: what webhooks did not tell. Open pull requests and merge groups without a request get one; open
+ * requests look at their pull request now, and end where their group is gone. Takes no input, can run at any time, and does nothing twice.
  */
 import { readRules } from "../../shared/authorize/authorize.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import type { NewRequest } from "../../shared/lifecycle/route.ts";
+import type { Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { Aggregates } from "./aggregates.ts";
 import { lookAtLanes } from "./lanes.ts";
+import { findGroups } from "./lost-groups.ts";
 import type { GatePorts } from "./ports.ts";
 import type { Store, StoredTask } from "./store.ts";
 
 export interface ReconcileHands {
   readonly openIfUnknown: (what: NewRequest) => string | null;
   readonly hint: (requestId: string) => void;
+  readonly stop: (requestId: string, word: Verdict) => boolean;
   readonly aggregates: Aggregates;
 }
 
@@ -24,6 +27,7 @@ export async function reconcile(
   github: GitHubClient,
   hands: ReconcileHands,
 ): Promise<boolean> {
+  const lastRound = Number(store.meta("reconciled_at") ?? "0");
   const listed = await github.listOpenPulls();
   const now = ports.clock.now();
   store.removeTask(task.id);
@@ -49,6 +53,7 @@ export async function reconcile(
   for (const request of store.openRequests()) {
     if (request.prNumber !== null && heads.get(request.prNumber) !== request.headSha) hands.hint(request.id);
   }
+  if (!(await findGroups(store, github, lastRound, hands))) store.count("reconcile.groups-unreadable");
   await reconcileRules(ports, store, github);
   ports.sql.transaction(() => hands.aggregates.compare(listed.value.items, ports.clock.now()));
   const config = hands.aggregates.config();

@@ -1,7 +1,7 @@
 /** What people do to pull requests, on order: commits, pushes, labels, comments, merges and the merge queue. */
 
 import { RepositoryView } from "./control-base.ts";
-import type { Changes } from "./git.ts";
+import type { Changes, Files, GitStore } from "./git.ts";
 import type { PullRequest, Repository } from "./model.ts";
 import {
   commitTo,
@@ -276,7 +276,7 @@ export class PullControl extends RepositoryView {
     const steps = method === "rebase" ? commits.map((one) => one.sha) : [pull.head.sha];
     let onto = head;
     for (const step of steps) {
-      const files = git.merge(onto, step);
+      const files = method === "rebase" ? replayed(git, onto, step) : git.merge(onto, step);
       if (files === null) throw new Error(`pull request ${pull.number} is in conflict with the queue`);
       const original = git.readCommit(step);
       const { message, author } = {
@@ -339,4 +339,19 @@ export class PullControl extends RepositoryView {
     world.repositories.set(fork.id, fork);
     return fork;
   }
+}
+
+/** One commit's own change put onto another; null when a path it changes is not as it found it. */
+function replayed(git: GitStore, onto: string, step: string): Files | null {
+  const [parent] = git.readCommit(step).parents;
+  const [here, before, after] = [git.filesAt(onto), parent === undefined ? {} : git.filesAt(parent), git.filesAt(step)];
+  const files: Record<string, string> = { ...here };
+  for (const path of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    if (before[path] === after[path]) continue;
+    if (here[path] !== before[path]) return null;
+    const text = after[path];
+    if (text === undefined) delete files[path];
+    else files[path] = text;
+  }
+  return files;
 }

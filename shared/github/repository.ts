@@ -37,6 +37,12 @@ export interface Commit {
   readonly parents: readonly string[];
 }
 
+export interface NamedRef {
+  /** In full: `refs/heads/main`. */
+  readonly ref: string;
+  readonly sha: string;
+}
+
 export interface RepositoryApi {
   getRepository(): Reply<Repository>;
   /** The head commit of a branch, named without `refs/heads/`. */
@@ -47,6 +53,8 @@ export interface RepositoryApi {
   getCommit(commitSha: string): Reply<Commit>;
   /** The object a ref names (`heads/main`, `pull/7/merge`, with or without `refs/` before it), or null if there is none. */
   getRef(ref: string): Reply<string | null>;
+  /** The refs that begin so (`heads/release-`), with the commits they name. GitHub gives them all in one answer. */
+  listRefs(start: string): Reply<readonly NamedRef[]>;
   /** How long the merge queue of a branch waits for a check, ms; null: no queue is asked for there. */
   getQueueTimeout(branch: string): Reply<Millis | null>;
 }
@@ -107,6 +115,9 @@ const rulesAnswer = z
   });
 
 const branchAnswer = z.object({ commit: z.object({ sha }) }).transform((body) => body.commit.sha);
+const refsAnswer = z
+  .array(z.object({ ref: z.string(), object: z.object({ sha }) }))
+  .transform((refs) => refs.map(({ ref, object }): NamedRef => ({ ref, sha: object.sha })));
 const refAnswer = z.object({ object: z.object({ sha }) }).transform((body) => body.object.sha);
 
 /** `base` is `{owner}/{name}`. */
@@ -135,6 +146,8 @@ export function repositoryApi(wire: Wire, base: Slashed): RepositoryApi {
       ),
 
     getCommit: (commitSha) => wire.get("getCommit", path`/repos/${base}/git/commits/${commitSha}`, commitAnswer),
+
+    listRefs: (start) => wire.get("listRefs", path`/repos/${base}/git/matching-refs/${slashed(start)}`, refsAnswer),
 
     getQueueTimeout: (branch) =>
       wire.get("getQueueTimeout", path`/repos/${base}/rules/branches/${slashed(branch)}`, rulesAnswer),

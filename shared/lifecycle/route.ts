@@ -156,8 +156,12 @@ function workflowRun(signal: Extract<Signal, { kind: "workflow-run" }>, view: Ro
   const known = view.ofHead(signal.headSha, "pull-request");
   const waiting = known.filter((request) => request.state.kind !== "concluded");
   if (waiting.length > 0) return waiting.map(hint);
-  if (signal.event !== "pull_request" || signal.action !== "in_progress")
-    return [note("no request waits for this run")];
+  if (signal.action !== "in_progress") return [note("no request waits for this run")];
+  // A workflow runs for a merge group that nobody told us of.
+  if (signal.event === "merge_group" && view.ofHead(signal.headSha, "merge-group").length === 0) {
+    return [{ kind: "reconcile" }];
+  }
+  if (signal.event !== "pull_request") return [note("no request waits for this run")];
   const newest = known.at(-1);
   // A pull request that nobody told us of.
   if (newest === undefined) return [{ kind: "reconcile" }];
@@ -356,7 +360,7 @@ function everyKind(view: Pick<RouteView, "ofHead">, headSha: string): readonly G
  * longer holds (it was closed, the head was away for a while, the App was gone), or was made for another pull request at
  * the same commit and has tested nothing. What was tested, or is being tested, is the answer for all of them.
  */
-export function needsAnswer(ofHead: readonly GateRequest[], prNumber: number): boolean {
+export function needsAnswer(ofHead: readonly GateRequest[], prNumber: number | null): boolean {
   const last = ofHead.at(-1);
   if (last === undefined) return true;
   if (last.state.kind !== "concluded") return false;
@@ -369,7 +373,7 @@ export function needsAnswer(ofHead: readonly GateRequest[], prNumber: number): b
       return last.state.verdict.reason === "app-removed" || last.state.verdict.reason === "repository-gone";
     case "refused":
     case "not-required":
-      return ofHead.every((request) => request.prNumber !== prNumber);
+      return prNumber !== null && ofHead.every((request) => request.prNumber !== prNumber);
     case "passed":
     case "reused":
     case "failed":

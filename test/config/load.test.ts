@@ -346,7 +346,11 @@ describe("one workflow file in two parts can never work", () => {
   });
 
   test("but CI may publish the caches, and no trigger is no file", () => {
-    accepted("version: 1\nworkflows:\n  cache_publisher: .github/workflows/ci.yml\n");
-    accepted("version: 1\nworkflows:\n  trigger: none\n");
+    const ci = ".github/workflows/ci.yml";
+    expect(accepted(`version: 1\nworkflows:\n  cache_publisher: ${ci}\n`).workflows).toMatchObject({
+      trigger: ci,
+      cache_publisher: ci,
+    });
+    expect(accepted("version: 1\nworkflows:\n  trigger: none\n").workflows.trigger).toBe("none");
   });
 });

@@ -102,6 +102,25 @@ describe("a merge group", () => {
     expect(world.runpod.pods()).toHaveLength(1);
   });
 
+  it.concurrent("that was squashed is decided: its one commit is the named member's", async (test) => {
+    const world = await life(test);
+    const pull = open(world, "words", { "README.md": "# words\n" });
+    await world.concluded(pull.headSha);
+    const request = await group(world, world.repository.mergeGroup([pull.number], "squash").headSha);
+    expect(verdictOf(request)).toMatchObject({ kind: "not-required" });
+    expect(request.admission?.title).toBe("Merge group of #1");
+  });
+
+  it.concurrent("that was rebased from several commits fails: nobody says whose the rewritten ones are", async (test) => {
+    const world = await life(test);
+    const pull = open(world, "words", { "README.md": "# words\n" });
+    const second = world.repository.push(pull.number, { author: "mira", files: { "README.md": "# more words\n" } });
+    await world.concluded(second);
+    const request = await group(world, world.repository.mergeGroup([pull.number], "rebase").headSha);
+    expect(verdictOf(request)).toMatchObject({ kind: "failed", reason: "members" });
+    expect(verdictOf(request).detail).toContain("belongs to no open pull request");
+  });
+
   it.concurrent("that is dissolved ends in the middle of its job, and its pod goes", async (test) => {
     const world = await life(test);
     const { repository, runpod } = world;

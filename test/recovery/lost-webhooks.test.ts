@@ -5,7 +5,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { findRepositories } from "../../cron/find-repositories.ts";
 import { Turns } from "../../durable-objects/account/turns.ts";
-import { SLOW_TESTS } from "../../local/world/workflows.ts";
+import { CI, ciScript, SLOW_TESTS } from "../../local/world/workflows.ts";
 import { createGitHubApp } from "../../shared/github/app.ts";
 import { createGitHubAppClient } from "../../shared/github/app-client.ts";
 import { systemClock } from "../../shared/ports.ts";
@@ -61,6 +61,14 @@ function startCron(one: Life): { readonly lookups: () => number } {
   return { lookups: () => lookups };
 }
 
+async function until(ready: () => boolean): Promise<void> {
+  const limit = Date.now() + 60_000;
+  while (!ready()) {
+    if (Date.now() > limit) throw new Error("it did not come to that");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
 describe("I10: with every webhook lost", () => {
   it("N51: a pull request gets its check and its verdict, from a gate that never heard of its repository", async () => {
     const one = await deaf();
@@ -106,5 +114,78 @@ describe("I10: with every webhook lost", () => {
     one.repository.close(pull.number);
     expect(verdictOf(await one.concluded(pull.headSha))).toMatchObject({ kind: "closed" });
     expect(one.gate.store.lock().holder).toBeNull();
+  });
+
+  describe("merge groups", () => {
+    const QUEUE = CONFIG.replace("reconcile: 60", "reconcile: 1").replace(
+      "limits:\n",
+      "merge_queue:\n  pre_gate: []\nlimits:\n",
+    );
+    const group = (one: Life, head: string) => one.gate.store.requestsOfHead(head, "merge-group");
+
+    async function queued(): Promise<{ one: Life; number: number }> {
+      const one = await startLife({ config: QUEUE });
+      life = one;
+      one.github.setWorkflowScript(CI, {
+        ...ciScript,
+        on: ["pull_request", "merge_group"],
+      });
+      one.github.webhooks.configure({ url: null });
+      startCron(one);
+      const pull = one.repository.openPullRequest({ author: "mira", title: "queued", files: { "README.md": "# q\n" } });
+      await one.concluded(pull.headSha);
+      return { one, number: pull.number };
+    }
+
+    it("N98: are found by the queue's branches, once, as the webhook would have opened them, and end with their branch", async () => {
+      const { one } = await queued();
+      // A change of the default branch that makes the group need the GPU for long.
+      one.repository.commit({ files: { [SLOW_TESTS]: "yes\n" } });
+      const other = one.repository.openPullRequest({
+        author: "mira",
+        title: "code",
+        files: { "src/q.rs": "fn q() {}\n" },
+      });
+      await one.until(other.headSha, "the verdict", ({ state }) => state.kind === "concluded");
+      const { headSha, headRef } = one.repository.mergeGroup([other.number]);
+      await until(() => group(one, headSha).some(({ state }) => state.kind === "executing"));
+      const [request] = group(one, headSha);
+      expect(request).toMatchObject({
+        kind: "merge-group",
+        generation: 1,
+        openedBy: { row: 5, actor: null },
+        group: { headRef, baseSha: one.repository.sha(), baseRef: "refs/heads/main" },
+      });
+      // The webhook comes after all, and rounds go by: it stays one request.
+      const named = request?.group ?? { headRef: "", baseSha: "", baseRef: "" };
+      const known = one.gate.store.repository();
+      const late = one.gate.accept({
+        guid: "late",
+        event: "merge_group",
+        repository: known?.repository ?? { id: "", owner: "", name: "" },
+        installationId: known?.installationId ?? "",
+        signal: { kind: "merge-group", action: "checks_requested", headSha, ...named },
+      });
+      expect(late.actions).toEqual(["note: a request for this group exists"]);
+      one.repository.destroyMergeGroup(headRef, "dequeued");
+      await until(() => group(one, headSha).every(({ check }) => check.completed));
+      expect(group(one, headSha).map((each) => verdictOf(each))).toMatchObject([
+        { kind: "cancelled", reason: "merge-group-destroyed" },
+      ]);
+      expect(one.runpod.pods().filter((pod) => pod.releasedAtMs === null)).toEqual([]);
+    });
+
+    it("are not made of a branch that somebody pushed under the queue's name: no workflow ran for the event", async () => {
+      const { one, number } = await queued();
+      const main = one.repository.sha();
+      const evil = one.repository.commit({
+        branch: `gh-readonly-queue/main/pr-${number}-${main}`,
+        files: { "src/e.rs": "" },
+      });
+      const rounds = () =>
+        one.github.books.requests.filter((asked) => asked.query.includes("event=merge_group")).length;
+      await until(() => rounds() >= 2);
+      expect(group(one, evil)).toEqual([]);
+    });
   });
 });
