@@ -178,14 +178,17 @@ async function observeJob(want: NonNullable<Want["job"]>, github: GitHubClient):
 async function jobFacts(job: Job, github: GitHubClient): Promise<JobFacts | Extract<Seen<never>, { known: false }>> {
   let evidence: JobFacts["evidence"] = null;
   let failures: string[] = [];
+  let checkGone = false;
   if (job.status === "completed" && job.checkRunId !== null) {
     const annotations = await github.getCheckRunAnnotations(job.checkRunId);
-    if (!annotations.ok) return unknown(annotations.error);
+    if (!annotations.ok && goneOr(annotations.error).known === false) return unknown(annotations.error);
+    checkGone = !annotations.ok;
+    const items = annotations.ok ? annotations.value.items : [];
     const read = readEvidence(
-      annotations.value.items.map((one) => ({ title: one.title, message: one.message, annotation_level: one.level })),
+      items.map((one) => ({ title: one.title, message: one.message, annotation_level: one.level })),
     );
     if (read.ok) evidence = { tests: read.value.tests, seconds: read.value.durationMs / 1000 };
-    failures = annotations.value.items
+    failures = items
       .filter((one) => one.level === "failure")
       .map((one) => one.title ?? one.message ?? "")
       .filter((text) => text !== "")
@@ -203,6 +206,7 @@ async function jobFacts(job: Job, github: GitHubClient): Promise<JobFacts | Extr
     url: job.htmlUrl ?? "",
     evidence,
     failures: failures.length > 0 ? failures : failedSteps,
+    ...(checkGone ? { checkGone } : {}),
   };
 }
 

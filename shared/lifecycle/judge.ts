@@ -158,6 +158,11 @@ export function strangerHasIt(job: JobFacts, attempt: Attempt): boolean {
  * The verdict of a completed GPU job. Green needs every piece of evidence (I4); red says whether the tests or the
  * machinery failed.
  */
+/** A job that may have passed, and whose check with the evidence GitHub says is gone: one such answer is no news (I11). */
+export function lacksCheck(job: JobFacts | null): boolean {
+  return job?.status === "completed" && job.conclusion === "success" && job.checkGone === true;
+}
+
 export function judgeJob(job: JobFacts, attempt: Attempt, terms: Terms, admission: Admission): Verdict {
   if (strangerHasIt(job, attempt)) {
     return verdict(
@@ -208,6 +213,7 @@ function missingEvidence(
     if (step === undefined) return `The declared test step '${name}' is not in the job.`;
     if (step.status !== "completed" || step.conclusion !== "success") return `The test step '${name}' did not succeed.`;
   }
+  if (lacksCheck(job)) return "GitHub no longer has the job's check, which held its evidence.";
   if (job.evidence === null) return "The job did not report how many tests it ran.";
   if (job.evidence.tests < terms.evidence.minTests) {
     return `The job reported ${job.evidence.tests} tests; at least ${terms.evidence.minTests} are needed.`;

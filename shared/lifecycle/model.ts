@@ -358,6 +358,8 @@ export const stateSchema = z.discriminatedUnion("kind", [
     runMissing: z.number().int(),
     /** Looks in a row at which our runner was busy and our job was on no runner. */
     strangeLooks: z.number().int().default(0),
+    /** Since when GitHub says that the ended job's check, with its evidence, is gone. */
+    checkGoneSince: millis.nullable().default(null),
   }),
   z.object({
     kind: z.literal("cleaning"),

@@ -147,6 +147,8 @@ export interface JobFacts {
   /** From the job's one notice annotation; null until it is there and reads well. */
   readonly evidence: { readonly tests: number; readonly seconds: number | null } | null;
   readonly failures: readonly string[];
+  /** GitHub said that the check which carries the annotations is not there. Left out when they were read. */
+  readonly checkGone?: boolean;
 }
 
 export interface ExecuteFacts {

@@ -44,6 +44,66 @@ function judgeBy(story: Story, facts: ReturnType<typeof execute>): void {
 
 const FAILED = job({ conclusion: "failure", steps: [{ name: TEST_STEP, status: "completed", conclusion: "failure" }] });
 
+describe("a job that succeeded and whose check GitHub says is gone", () => {
+  const GONE = job({ evidence: null, checkGone: true });
+  const poll = LIMITS.testPoll;
+
+  test("ends without evidence at the second such answer a poll later, long before the lifetime", () => {
+    const story = running({ testsStarted: true });
+    story.observe(seen(GONE));
+    expect(story.at).toBe("executing");
+    expect(story.task?.dueAt).toBe(story.now + poll);
+    story.observe(seen(GONE));
+    expect(story.kind).toBe("cleaning");
+    story.remove("read-run");
+    story.remove();
+    expect(story.verdict).toMatchObject({ kind: "infrastructure", reason: "no-evidence" });
+    expect(story.verdict.detail).toContain("no longer has the job's check");
+  });
+
+  test("is not believed twice in one moment: a webhook brought the second look forward", () => {
+    const story = running({ testsStarted: true });
+    story.observe(seen(GONE));
+    story.event({ kind: "hint" });
+    story.observe(seen(GONE));
+    expect(story.at).toBe("executing");
+  });
+
+  test("is never ended by an unknown answer, however long", () => {
+    const story = running({ testsStarted: true });
+    story.observe(seen(GONE));
+    for (let looks = 0; looks < 5; looks += 1) {
+      story.observe({ ...seen(GONE), job: UNREAD });
+      expect(story.at).toBe("executing");
+    }
+  });
+
+  test("passes when the check is there after all", () => {
+    const story = running({ testsStarted: true });
+    story.observe(seen(GONE));
+    story.observe(seen(job()));
+    expect(story.state("cleaning").verdict).toMatchObject({ kind: "passed" });
+  });
+
+  test("failed tests are failed tests, whatever became of the check", () => {
+    const story = running({ testsStarted: true });
+    story.observe(seen({ ...FAILED, checkGone: true }));
+    expect(story.state("cleaning").verdict).toMatchObject({ kind: "failed", reason: "tests-failed" });
+  });
+
+  test("after the pod was given up it is read again before it is judged", () => {
+    const story = running({ testsStarted: true });
+    story.event({ kind: "exit", attemptId: "r1-1", code: 0 });
+    story.observe(seen(TESTING));
+    story.remove("observe");
+    story.observe({ job: known(execute(GONE)) });
+    expect(story.at).toBe("cleaning/judge");
+    story.observe({ job: known(execute(job())) });
+    story.remove();
+    expect(story.verdict).toMatchObject({ kind: "passed" });
+  });
+});
+
 describe("a job that ends", () => {
   test("passed: the pod is removed, the run read to its end, the lock passed on at the proof", () => {
     const story = running();

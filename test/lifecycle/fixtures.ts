@@ -359,6 +359,7 @@ export const states = {
     absent: 0,
     runMissing: 0,
     strangeLooks: 0,
+    checkGoneSince: null,
     ...change,
   }),
   cleaning: (step: Teardown["step"], change: Partial<StateOf<"cleaning">> = {}): StateOf<"cleaning"> => ({

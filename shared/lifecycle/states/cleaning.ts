@@ -8,7 +8,7 @@
  */
 import { unreachable } from "../../result.ts";
 import type { Attempt, GateRequest, Resume, StateOf, Terms } from "../model.ts";
-import { judgeJob } from "../judge.ts";
+import { judgeJob, lacksCheck } from "../judge.ts";
 import { audit, backoff, conclude, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { Done, JobFacts } from "../tasks.ts";
 import {
@@ -102,7 +102,9 @@ function judged(request: GateRequest, state: Cleaning, done: Done, around: Surro
     const silent = verdict("infrastructure", "github-outage", "GitHub did not say how the GPU job ended.");
     return finish(request, { ...state, verdict: silent, resume: null }, around);
   }
-  if (job !== null && job.status === "completed") {
+  const sinceProof = around.now - (state.teardown.provenAt ?? around.now);
+  const soon = sinceProof < limitsOf(request).testPoll * 2;
+  if (job !== null && job.status === "completed" && !(lacksCheck(job) && soon)) {
     const ended = judgeJob(job, attempt, terms, admission);
     if (standsBy(ended, state.verdict.reason, attempt, job)) {
       const known = withJob(request, job.evidence, job.url, job.failures);
@@ -110,8 +112,8 @@ function judged(request: GateRequest, state: Cleaning, done: Done, around: Surro
     }
   }
   // An exit that beat GitHub's own news by a moment: look again before calling the pod lost.
-  const sinceProof = around.now - (state.teardown.provenAt ?? around.now);
-  if (job !== null && job.status !== "completed" && !runSaysCompleted && sinceProof < limitsOf(request).testPoll * 2) {
+  const early = job !== null && (lacksCheck(job) || (job.status !== "completed" && !runSaysCompleted));
+  if (early && soon) {
     return go(request, state, observeJob(attempt, request), around.now + limitsOf(request).testPoll);
   }
   const kind = retryOf(state.verdict.reason);

@@ -10,6 +10,7 @@ import type { Millis } from "../../ports.ts";
 import {
   followsPull,
   judgeJob,
+  lacksCheck,
   obsolete,
   paidStart,
   podDead,
@@ -53,6 +54,7 @@ export function startExecuting(
     absent: 0,
     runMissing: 0,
     strangeLooks: 0,
+    checkGoneSince: null,
   };
   const accepted: GateRequest = {
     ...request,
@@ -104,6 +106,8 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
     idleSince: idle ? (before.idleSince ?? now) : null,
     absent: sighting === null ? before.absent : sighting.pod === null && sighting.getGone ? before.absent + 1 : 0,
     runMissing: run === "gone" ? before.runMissing + 1 : run === null ? before.runMissing : 0,
+    // Unknown leaves it as it is; an answer that has the check, or no ended job, ends it.
+    checkGoneSince: lacksCheck(job) ? (before.checkGoneSince ?? now) : run === null ? before.checkGoneSince : null,
     strangeLooks: strange ? before.strangeLooks + 1 : runner === null || run === null ? before.strangeLooks : 0,
   };
 
@@ -127,7 +131,9 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
     const taken = `A job of run ${attempt.stranger} was given to this request's runner.`;
     return giveUp(request, state, "strangers-job", taken, around);
   }
-  if (job !== null && job.status === "completed") {
+  // GitHub hides behind a 404 what it cannot show at the moment: it has to say so twice, a poll apart.
+  const settling = state.checkGoneSince !== null && now - state.checkGoneSince < limits.testPoll;
+  if (job !== null && job.status === "completed" && !settling) {
     const ended = judgeJob(job, attempt, terms, admission);
     const known = withJob(request, job.evidence, job.url, job.failures);
     const kept = ended.kind === "infrastructure" ? null : retain(request.keep, attempt, ended.kind, now);
@@ -177,7 +183,7 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
   if (notBegun && unclaimed && now >= (attempt.onlineAt ?? now) + limits.runnerIdle) {
     return giveUp(request, state, "idle-runner", "The runner was online but GitHub gave it no job.", around);
   }
-  const poll = state.testsStarted || attempt.exit !== null ? limits.testPoll : limits.watchPoll;
+  const poll = state.testsStarted || settling || attempt.exit !== null ? limits.testPoll : limits.watchPoll;
   return go(request, state, observe(request, state), Math.min(now + poll, Math.max(now, nextDeadline(state, request))));
 }
 
