@@ -2,15 +2,17 @@
 import { parseArgs } from "node:util";
 import { EXIT_NO, EXIT_OK, UsageError, type Command } from "../command.ts";
 import { awaitVerdict, dispatch, readTrusted, secondsOption } from "../dispatch.ts";
+import { keepInput } from "../keep.ts";
 import { repositoryHere, userGitHub, userToken } from "../user-github.ts";
 
 const usage = `
-gpu-gate recover PR_NUMBER [--wait] [options]
+gpu-gate recover PR_NUMBER [--keep MINUTES] [--wait] [options]
 
 Starts the recovery workflow on the default branch, in your own name. The control plane then reads the pull request,
 checks your role and its author's, tests the pull request's head, and publishes the check there. There is no option for
 a workflow ref or a revision, on purpose: what is trusted is what the default branch says.
 
+  --keep MINUTES     keep the machine for debugging, should its job not pass: 1 to 720, ended by max_retention at the latest
   --wait             show progress and end with the verdict: exit code 0 if the check is green, 1 if not
   --repository O/R   default GITHUB_REPOSITORY, else this checkout's origin
   --poll SECONDS     pause between two looks, default 15
@@ -30,6 +32,7 @@ export const recoverCommand: Command = {
       args: [...args],
       allowPositionals: true,
       options: {
+        keep: { type: "string" },
         wait: { type: "boolean", default: false },
         repository: { type: "string" },
         poll: { type: "string", default: "15" },
@@ -41,6 +44,7 @@ export const recoverCommand: Command = {
     if (!/^[1-9]\d{0,9}$/.test(text)) {
       throw new UsageError(`PR_NUMBER must be a number above zero, not '${text}'.`);
     }
+    const keep = keepInput(values.keep);
     const pollMs = secondsOption(values.poll, "--poll");
     const timeoutMs = secondsOption(values.timeout, "--timeout");
     const repository = await repositoryHere(values.repository, io);
@@ -60,7 +64,7 @@ export const recoverCommand: Command = {
 
     const { workflows, check } = trusted.value.config;
     const runName = `gpu-gate recover pull request ${text}`;
-    const what = { workflow: workflows.recovery, inputs: { pr_number: text }, runName };
+    const what = { workflow: workflows.recovery, inputs: { pr_number: text, ...keep }, runName };
     const run = await dispatch(what, trusted.value, client, io, pollMs);
     if (!run.ok) return fail(run.error);
     io.stdout(

@@ -3,16 +3,18 @@ import { parseArgs } from "node:util";
 import { EXIT_NO, EXIT_OK, UsageError, type Command } from "../command.ts";
 import { awaitVerdict, dispatch, readTrusted, secondsOption } from "../dispatch.ts";
 import { required } from "../files.ts";
+import { keepInput } from "../keep.ts";
 import { repositoryHere, userGitHub, userToken } from "../user-github.ts";
 
 const usage = `
-gpu-gate validate --revision SHA [--check-head SHA] [--wait] [options]
+gpu-gate validate --revision SHA [--check-head SHA] [--keep MINUTES] [--wait] [options]
 
 Starts the validation workflow on the default branch, in your own name: one commit of the default branch is tested on a GPU,
 whatever it changed. It has no pull request, so nothing makes it obsolete; for a pull request use 'gpu-gate recover'.
 
   --revision SHA     the commit to test, all its hex digits: a branch could move. It must be part of the default branch
   --check-head SHA   the commit that gets the check, default the revision; the revision must contain it or have its tree
+  --keep MINUTES     keep the machine for debugging, should its job not pass: 1 to 720, ended by max_retention at the latest
   --wait             show progress and end with the verdict: exit code 0 if the check is green, 1 if not
   --repository O/R   default GITHUB_REPOSITORY, else this checkout's origin
   --poll SECONDS     pause between two looks, default 15
@@ -32,6 +34,7 @@ export const validateCommand: Command = {
       options: {
         revision: { type: "string" },
         "check-head": { type: "string" },
+        keep: { type: "string" },
         wait: { type: "boolean", default: false },
         repository: { type: "string" },
         poll: { type: "string", default: "15" },
@@ -44,6 +47,7 @@ export const validateCommand: Command = {
     }
     const revision = commit(required(values.revision, "--revision", "The commit to test"), "--revision");
     const checkHead = values["check-head"] === undefined ? "" : commit(values["check-head"], "--check-head");
+    const keep = keepInput(values.keep);
     const pollMs = secondsOption(values.poll, "--poll");
     const timeoutMs = secondsOption(values.timeout, "--timeout");
     const repository = await repositoryHere(values.repository, io);
@@ -60,7 +64,7 @@ export const validateCommand: Command = {
     const { workflows, check } = trusted.value.config;
     const what = {
       workflow: workflows.validation,
-      inputs: { revision, check_head: checkHead },
+      inputs: { revision, check_head: checkHead, ...keep },
       runName: `gpu-gate validate ${revision}`,
     };
     const run = await dispatch(what, trusted.value, client, io, pollMs);

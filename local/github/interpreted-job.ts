@@ -137,7 +137,7 @@ export class InterpretedJob {
 
   #failed(): boolean {
     const { steps } = this.planned.plan;
-    return this.#steps.some((one, index) => one.outcome === "failure" && steps[index]?.continueOnError !== true);
+    return this.#steps.some((one, index) => one.outcome === "failure" && !(steps[index]?.continueOnError ?? false));
   }
 
   #take(done: StepDone): void {

@@ -124,6 +124,14 @@ describe("gpu-gate recover", () => {
     expect(answer.out).toContain("run 7001");
   });
 
+  it("passes on how long the machine is to be kept, and only a time that the control plane takes", async () => {
+    const stub = github();
+    expect((await recover(stub, "--keep", "60")).code).toBe(0);
+    expect(stub.calls(DISPATCH)[0]?.body).toEqual({ ref: "trunk", inputs: { pr_number: "7", keep_minutes: "60" } });
+    for (const wrong of ["0", "721", "1h", ""]) expect((await recover(stub, "--keep", wrong)).code).toBe(2);
+    expect(stub.calls(DISPATCH)).toHaveLength(1);
+  });
+
   it("takes the workflow's path from the default branch's configuration", async () => {
     const own = `POST ${REPO}/actions/workflows/again.yml/dispatches`;
     const stub = github({
@@ -339,6 +347,7 @@ describe("gpu-gate validate", () => {
     [["--revision", "main"], "40 lower-case hex digits"],
     [["--revision", MERGED.slice(0, 39)], "40 lower-case hex digits"],
     [["--revision", MERGED, "--check-head", "HEAD"], "--check-head takes a whole commit id"],
+    [["--revision", MERGED, "--keep", "999"], "--keep takes 1 to 720 minutes"],
     [["7", "--revision", MERGED], "a validation has no pull request"],
     [["--revision", MERGED, "--pr", "7"], "--pr"],
     [["--revision", MERGED, "--ref", "evil"], "--ref"],

@@ -292,11 +292,11 @@ process.exitCode = run.status ?? 1;\n`,
 });
 
 describe("recovery and validation speak to the control plane only after their own checks", () => {
-  const recovery = (pr: string, github = {}): StepAsked => ({
+  const recovery = (pr: string, github = {}, keep = ""): StepAsked => ({
     workflow: "gpu-gate-recovery.yml",
     job: "recover",
     step: "Ask the control plane",
-    inputs: { pr_number: pr },
+    inputs: { pr_number: pr, keep_minutes: keep },
     event: dispatched(github),
   });
   const validation = (inputs: Record<string, string>): StepAsked => ({
@@ -337,6 +337,10 @@ describe("recovery and validation speak to the control plane only after their ow
     ["a ref", recovery("refs/pull/1")],
     ["JSON", recovery('1, "x": 2')],
     ["a re-run", recovery("17", { run_attempt: "2" })],
+    ["no time", recovery("17", {}, "0")],
+    ["more than half a day", recovery("17", {}, "721")],
+    ["a time that is none", recovery("17", {}, "60; id")],
+    ["more than half a day, of a commit", validation({ revision: SHA, keep_minutes: "999" })],
     ["another branch", recovery("17", { ref_name: "x" })],
     ["a branch to validate", validation({ revision: "main" })],
     ["a check target that is no commit", validation({ revision: SHA, check_head: "HEAD" })],
