@@ -63,7 +63,7 @@ export function asSarif(findings: readonly Finding[], version: string): object {
           locations: [
             {
               physicalLocation: {
-                artifactLocation: { uri: encodeURI(finding.file) },
+                artifactLocation: { uri: uriOf(finding.file) },
                 region: { startLine: finding.line, startColumn: finding.column },
               },
             },
@@ -72,6 +72,11 @@ export function asSarif(findings: readonly Finding[], version: string): object {
       },
     ],
   };
+}
+
+/** A file name as a relative URI: what would begin a query, a fragment or a scheme belongs to the name. */
+function uriOf(file: string): string {
+  return encodeURI(file).replaceAll(/[?#:]/g, encodeURIComponent);
 }
 
 /** `docs/lint-rules.md`, generated so that it cannot fall behind the rules. */

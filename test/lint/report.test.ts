@@ -104,6 +104,13 @@ describe("SARIF", () => {
     });
   });
 
+  it("points at a file whose name holds what a URI uses for itself", () => {
+    const [run] = sarifSchema.parse(asSarif([{ ...finding, file: "a:b#c?d%.yml" }], "0.1.0")).runs;
+    const uri = run?.results[0]?.locations[0]?.physicalLocation.artifactLocation.uri ?? "";
+    const { pathname, search, hash } = new URL(uri, "https://files.test/");
+    expect([decodeURIComponent(pathname), search, hash]).toEqual(["/a:b#c?d%.yml", "", ""]);
+  });
+
   it("has an empty list of results when the files are clean", () => {
     expect(sarifSchema.parse(asSarif([], "0.1.0")).runs[0]?.results).toEqual([]);
   });
