@@ -12,6 +12,7 @@ import type { CheckRun } from "../shared/github/checks.ts";
 import type { GitHubClient } from "../shared/github/client.ts";
 import { describeFailure, failureClass, type GitHubFailure } from "../shared/github/failure.ts";
 import { safeText } from "../shared/http.ts";
+import { REQUEST_ID } from "../shared/lifecycle/request-id.ts";
 import type { Millis } from "../shared/ports.ts";
 import { err, ok, type Result } from "../shared/result.ts";
 import { outOfMarkdown } from "../shared/text.ts";
@@ -146,6 +147,7 @@ async function awaitRequest(
 
 /** The title of the note in the recovery and validation workflows. */
 const NOTE_TITLE = "gpu-gate request";
+const NOTE = new RegExp(`^(${REQUEST_ID}) of App (\\d+) at ([0-9a-f]{40,64})$`);
 
 async function noteOf(runId: string, client: GitHubClient): Promise<Result<Request, Problem> | "none-yet"> {
   const jobs = await client.listJobs(runId, 1);
@@ -157,8 +159,7 @@ async function noteOf(runId: string, client: GitHubClient): Promise<Result<Reque
     if (!notes.ok)
       return failureClass(notes.error) === "retry-later" ? "none-yet" : err(asked("the run's note", notes.error));
     for (const { title, message } of notes.value.items) {
-      const [, id, appId, headSha] =
-        (title === NOTE_TITLE ? /^(r\d+) of App (\d+) at ([0-9a-f]{40,64})$/.exec(message ?? "") : null) ?? [];
+      const [, id, appId, headSha] = (title === NOTE_TITLE ? NOTE.exec(message ?? "") : null) ?? [];
       if (id !== undefined && appId !== undefined && headSha !== undefined) return ok({ id, appId, headSha });
     }
   }

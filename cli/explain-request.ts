@@ -1,6 +1,7 @@
 /** What `gpu-gate explain` says about a pull request, a request or a pod: every decision, from the gate's audit. */
 import * as z from "zod";
 import { safeText } from "../shared/http.ts";
+import { isRequestId } from "../shared/lifecycle/request-id.ts";
 import { EXIT_NO, EXIT_OK, type Io } from "./command.ts";
 import { callControlPlane, TOKEN_VARIABLE } from "./control-plane.ts";
 
@@ -38,11 +39,11 @@ const answerSchema = z.object({
 
 type Explained = z.output<typeof answerSchema>["repositories"][number]["explained"][number];
 
-/** `#12` is a pull request, `r12` a request; anything else may be a pod's id. */
+/** `#12` is a pull request, `r12bkztd` a request; anything else may be a pod's id. */
 export function questionOf(subject: string): URLSearchParams {
   const pull = /^#(\d{1,9})$/.exec(subject)?.[1];
   if (pull !== undefined) return new URLSearchParams({ pr: pull });
-  return new URLSearchParams(/^r\d+$/.test(subject) ? { request: subject } : { pod: subject });
+  return new URLSearchParams(isRequestId(subject) ? { request: subject } : { pod: subject });
 }
 
 export async function explainSubject(subject: string, url: string, json: boolean, io: Io): Promise<number> {

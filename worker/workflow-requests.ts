@@ -7,6 +7,7 @@
 import * as z from "zod";
 import { mayCauseSpending } from "../shared/authorize/authorize.ts";
 import type { Dispatched, DispatchedAsk } from "../durable-objects/gate/dispatched.ts";
+import { isRequestId } from "../shared/lifecycle/request-id.ts";
 import { unreachable } from "../shared/result.ts";
 import { githubUnavailable, problem, unavailable, type WorkflowAnswer } from "./workflow-answer.ts";
 import { openingCaller, originatingCaller, type AskingWorkflow, type OpeningCaller } from "./workflow-caller.ts";
@@ -19,7 +20,6 @@ const commit = z.string().regex(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/, "must be a wh
 const keepMinutes = z.int().min(1).max(720).optional();
 const recoverBody = z.strictObject({ pr_number: z.int().min(1).max(2_147_483_647), keep_minutes: keepMinutes });
 const validateBody = z.strictObject({ revision: commit, check_head: commit.optional(), keep_minutes: keepMinutes });
-const requestId = /^r[1-9]\d{0,14}$/;
 
 export async function receiveRecover(request: Request, ports: WorkflowPorts): Promise<WorkflowAnswer> {
   const caller = await openingCaller(request, (config) => config.workflows.recovery, ports);
@@ -65,7 +65,7 @@ export async function receiveValidate(request: Request, ports: WorkflowPorts): P
 export async function receiveProgress(request: Request, id: string, ports: WorkflowPorts): Promise<WorkflowAnswer> {
   const caller = await originatingCaller(request, eitherWorkflow, ports);
   if (!caller.ok) return caller.error;
-  const view = requestId.test(id) ? await caller.value.gate.dispatchedRequest(caller.value.claims.run_id, id) : null;
+  const view = isRequestId(id) ? await caller.value.gate.dispatchedRequest(caller.value.claims.run_id, id) : null;
   if (view === null) return problem(404, "not-found", "This run asked for no such request.");
   return {
     status: 200,

@@ -14,7 +14,7 @@ gpu-gate explain --url URL [--json] '#PR'|REQUEST|POD
 Says for each path whether it is documentation, CI or code, by which entry of the configuration, and which lanes a pull
 request would ask for that changes nothing else.
 
-With --url: every decision about a pull request ('#12'), a request (r12) or a pod (its id), oldest first, each with its time,
+With --url: every decision about a pull request ('#12'), a request (r12bkztd) or a pod (its id), oldest first, each with its time,
 the facts it rested on and the rule, and the verdict at the end. The control plane answers while its status page is on, or
 with the operator's token (GPU_GATE_OPERATOR_TOKEN).
 

@@ -24,7 +24,7 @@ import { sha256Hex } from "./perform.ts";
 import { takePodCall, type PodWord } from "./pod-call.ts";
 import type { GatePorts } from "./ports.ts";
 import { retainPod, type RetainAnswer, type RetainWord } from "./retention.ts";
-import { migrate } from "./schema.ts";
+import { beginEpoch, migrate, MIGRATIONS } from "./schema.ts";
 import { Steps } from "./steps.ts";
 import type { Store } from "./store.ts";
 import { beginStray } from "./strays.ts";
@@ -71,7 +71,7 @@ export class Gate {
       stop: (requestId, word) => this.stop(requestId, word),
     });
     this.#loop = new Loop(this.#inside, this.#steps, (task, startedAt) => work.perform(task, startedAt));
-    this.#readOnly = migrate(ports.sql).readOnly;
+    this.#readOnly = migrate(ports.sql, MIGRATIONS, (sql) => beginEpoch(sql, ports.random)).readOnly;
     if (!this.#readOnly) this.#loop.recover();
   }
 

@@ -3,11 +3,13 @@
  *
  * A stored version newer than this code puts the gate into read-only mode: it decides nothing new and still deletes pods.
  */
+import { newEpoch } from "../../shared/lifecycle/request-id.ts";
+import type { Random } from "../../shared/ports.ts";
 import type { Sql } from "./ports.ts";
 
-export const SCHEMA_VERSION = 1;
+export const SCHEMA_VERSION = 2;
 
-const MIGRATIONS: readonly (readonly string[])[] = [
+export const MIGRATIONS: readonly (readonly string[])[] = [
   [
     `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)`,
     // One row per delivery that was processed, by GitHub's guid: a redelivery of a processed one changes nothing.
@@ -89,12 +91,25 @@ const MIGRATIONS: readonly (readonly string[])[] = [
     `CREATE TABLE configs (hash TEXT PRIMARY KEY, config TEXT NOT NULL)`,
     `CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL)`,
   ],
+  // Ids carry the epoch of the database that counted them. One that counted without an epoch goes on so: names in flight
+  // keep their form.
+  [`INSERT INTO meta (key, value) VALUES ('epoch', '')`],
 ];
 
-/** Brings the database to this code's version. Returns true when a newer version was found and nothing may be decided. */
+/** A database that was empty until now gets an epoch of its own, so that no id it gives was ever given before. */
+export function beginEpoch(sql: Sql, random: Random): void {
+  sql.exec(`UPDATE meta SET value = ? WHERE key = 'epoch'`, newEpoch(random));
+}
+
+/**
+ * Brings the database to this code's version, in one transaction: a crash leaves the old version whole, and the next start
+ * begins again. `created` is done within it, for a database that was empty. Read-only: a newer version was found, and
+ * nothing may be decided.
+ */
 export function migrate(
   sql: Sql,
   migrations: readonly (readonly string[])[] = MIGRATIONS,
+  created: (sql: Sql) => void = () => undefined,
 ): { readonly readOnly: boolean } {
   return sql.transaction(() => {
     sql.exec(
@@ -106,7 +121,10 @@ export function migrate(
       if (index < found) continue;
       for (const statement of statements) sql.exec(statement);
     }
-    sql.exec(`INSERT OR REPLACE INTO schema_version (id, version) VALUES (1, ?)`, migrations.length);
+    if (found === 0) created(sql);
+    if (found !== migrations.length) {
+      sql.exec(`INSERT OR REPLACE INTO schema_version (id, version) VALUES (1, ?)`, migrations.length);
+    }
     return { readOnly: false };
   });
 }

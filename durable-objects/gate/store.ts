@@ -4,7 +4,7 @@
 import * as z from "zod";
 import { repositoryConfigSchema, type RepositoryConfig } from "../../shared/config/schema.ts";
 import { requestSchema, type GateRequest } from "../../shared/lifecycle/model.ts";
-import { requestId } from "../../shared/lifecycle/request-id.ts";
+import { requestId as requestIdOf } from "../../shared/lifecycle/request-id.ts";
 import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import type { AuditNote, LedgerOp } from "../../shared/lifecycle/step.ts";
 import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
@@ -248,7 +248,7 @@ export class Store {
   nextRequestId(): string {
     const next = Number(this.meta("next_request") ?? "1");
     this.setMeta("next_request", String(next + 1));
-    return requestId(next, this.meta("epoch") ?? "");
+    return requestIdOf(next, this.meta("epoch") ?? "");
   }
 
   attempt(

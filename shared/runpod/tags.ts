@@ -98,7 +98,7 @@ export function podName(identity: Pick<OwnershipIdentity, "deployment" | "reposi
   return whole.slice(0, MAX_POD_NAME_LENGTH - mark.length - end.length) + mark + end;
 }
 
-/** Longest attempt id that is kept whole; ours are `r` and a counter, `-` and a number below a hundred. */
+/** Longest attempt id that is kept whole; ours are a request's id (request-id.ts), `-` and a number below a hundred. */
 const MAX_ATTEMPT_LENGTH = 24;
 
 /** FNV-1a over UTF-16, two rounds of 32 bits: tells names apart, keeps no secret. */

@@ -205,7 +205,7 @@ describe("gpu-gate recover --wait, from the terminal to the verdict", () => {
     const answer = await run("mira", "recover", "1", "--wait");
     expect(answer.err).toBe("");
     expect(answer.code).toBe(0);
-    expect(answer.out).toMatch(/request r2, check on /);
+    expect(answer.out).toMatch(/request r2[a-z]{5}, check on /);
     expect(answer.out).toContain("Renting a GPU");
     expect(answer.out).toContain("success: Passed: 42 GPU tests");
     const [request] = byKind(life, "recovery");

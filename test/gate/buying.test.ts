@@ -35,10 +35,13 @@ describe.concurrent("a machine that fails", () => {
       /^rejected: The start script refused the machine: gpu-error\..*REFUSED \(gpu-error\)/,
     );
     expect(world.sql.exec(`SELECT attempt_id, gpu_uuid, data_center, why FROM bad_hosts`)).toEqual([
-      { attempt_id: "r1-1", gpu_uuid: BAD_CARD, data_center: "EU-RO-1", why: "attempt-proof-refused" },
+      { attempt_id: `${request.id}-1`, gpu_uuid: BAD_CARD, data_center: "EU-RO-1", why: "attempt-proof-refused" },
     ]);
     const acts = world.audits();
-    expect(acts.find((entry) => entry.act === "pod.exit")?.facts).toMatchObject({ attempt: "r1-1", why: "gpu-error" });
+    expect(acts.find((entry) => entry.act === "pod.exit")?.facts).toMatchObject({
+      attempt: `${request.id}-1`,
+      why: "gpu-error",
+    });
     expect(acts.find((entry) => entry.act === "pod.last-words")?.facts["said"]).toMatch(/REFUSED \(gpu-error\)/);
     expect(allGone(world)).toBe(true);
   });
@@ -197,20 +200,24 @@ describe.concurrent("the pod's calls", () => {
     const attempt = renting.state.kind === "provisioning" ? renting.state.attempt : null;
     const nonces = { proof: seen[0]?.["GPU_GATE_PROOF_NONCE"] ?? "", exit: seen[0]?.["GPU_GATE_EXIT_NONCE"] ?? "" };
     const { gate } = world;
-    const say = (nonce: string, podId = attempt?.pod?.id ?? "", id = "r1-1") =>
+    const say = (nonce: string, podId = attempt?.pod?.id ?? "", id = attempt?.id ?? "") =>
       gate.podCall(id, nonce, { kind: "proof", proof: { ...proof, podId } });
 
     expect(await say("0".repeat(48))).toBe(false);
     expect(await say(nonces.exit)).toBe(false);
     expect(await say(nonces.proof, "another-pod")).toBe(false);
-    expect(await say(nonces.proof, undefined, "r1-2")).toBe(false);
-    expect(await gate.podCall("r1-1", nonces.proof, { kind: "exit", code: 1 })).toBe(false);
+    expect(await say(nonces.proof, undefined, `${renting.id}-2`)).toBe(false);
+    expect(await gate.podCall(attempt?.id ?? "", nonces.proof, { kind: "exit", code: 1 })).toBe(false);
     expect(world.audits().some((entry) => entry.act === "pod.proof")).toBe(false);
 
     expect(await say(nonces.proof)).toBe(true);
     expect(await say(nonces.proof)).toBe(false);
-    expect(await gate.podCall("r1-1", nonces.exit, { kind: "exit", code: 7, reason: "runner-exited" })).toBe(true);
-    expect(await gate.podCall("r1-1", nonces.exit, { kind: "exit", code: 0, reason: "runner-exited" })).toBe(false);
+    expect(await gate.podCall(attempt?.id ?? "", nonces.exit, { kind: "exit", code: 7, reason: "runner-exited" })).toBe(
+      true,
+    );
+    expect(await gate.podCall(attempt?.id ?? "", nonces.exit, { kind: "exit", code: 0, reason: "runner-exited" })).toBe(
+      false,
+    );
 
     const request = await world.concluded(head);
     expect(verdictOf(request)).toMatchObject({ kind: "infrastructure", reason: "runner-refused" });

@@ -283,7 +283,9 @@ describe("reuse", () => {
     const reused = await ended(world, twin.headSha, 1);
     expect(twin.headSha).not.toBe(first.headSha);
     expect(verdictOf(reused)).toMatchObject({ kind: "reused", reason: "identical-tree" });
-    expect(verdictOf(reused).detail).toContain("request r1");
+    expect(verdictOf(reused).detail).toContain(
+      `request ${world.gate.store.requestsOfHead(first.headSha, "pull-request")[0]?.id}`,
+    );
     expect(reused.counts.pods).toBe(0);
     expect(checks(world, twin.headSha).at(-1)?.conclusion).toBe("success");
     expect(world.runpod.pods()).toHaveLength(1);

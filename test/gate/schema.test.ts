@@ -45,7 +45,7 @@ describe("migrate()", () => {
     expect(migrate(sql)).toEqual({ readOnly: false });
     expect(shape(sql)).toEqual(before);
     expect(sql.exec(`SELECT holder, fence FROM lock`)).toEqual([{ holder: "r1", fence: 7 }]);
-    expect(sql.exec(`SELECT value FROM meta`)).toEqual([{ value: "101" }]);
+    expect(sql.exec(`SELECT value FROM meta WHERE key <> 'epoch'`)).toEqual([{ value: "101" }]);
   });
 
   it("I12: leaves a newer version as it is and says read-only", () => {

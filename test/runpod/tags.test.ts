@@ -132,7 +132,7 @@ describe("pod names", () => {
     const identity = fc.record({
       deployment: text,
       repositoryId: text,
-      attemptId: fc.stringMatching(/^r\d{1,15}-\d{1,3}$/),
+      attemptId: fc.stringMatching(/^r[1-9]\d{0,14}([bcdfz]{5})?-\d{1,2}$/),
     });
     fc.assert(
       fc.property(identity, identity, (one, two) => {
