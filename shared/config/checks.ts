@@ -3,7 +3,7 @@
  * change and how. Order of the rules does not matter; all of them are looked at.
  */
 import { CONFIG_PATH, type Lane, type RepositoryConfig } from "./schema.ts";
-import { H100_CLASS } from "./schema-gpu.ts";
+import { isH100Class, MIN_CUDA_VERSION } from "../runpod/default-tiers.ts";
 import { LANE_NAME } from "./schema-parts.ts";
 
 export interface Finding {
@@ -15,7 +15,7 @@ export interface Finding {
 }
 
 /** The lowest CUDA version whose driver can run what we stage. */
-const CUDA_FLOOR = [12, 6] as const;
+const CUDA_FLOOR = MIN_CUDA_VERSION.split(".").map(Number);
 
 export function crossChecks(config: RepositoryConfig): Finding[] {
   return [
@@ -82,7 +82,7 @@ function gpuFindings(config: RepositoryConfig): Finding[] {
     }
     tierNames.add(tier.name);
     for (const [place, id] of tier.gpu_ids.entries()) {
-      if (H100_CLASS.test(id)) {
+      if (isH100Class(id)) {
         found.push(
           finding(
             [...path, "gpu_ids", place],
@@ -111,8 +111,10 @@ function gpuFindings(config: RepositoryConfig): Finding[] {
   }
   for (const [index, version] of config.gpu.cuda_versions.entries()) {
     const [major = 0, minor = 0] = version.split(".").map(Number);
-    if (major < CUDA_FLOOR[0] || (major === CUDA_FLOOR[0] && minor < CUDA_FLOOR[1])) {
-      found.push(finding(["gpu", "cuda_versions", index], `CUDA ${version} is below the floor 12.6`, "Remove it."));
+    const [floor = 0, floorMinor = 0] = CUDA_FLOOR;
+    if (major < floor || (major === floor && minor < floorMinor)) {
+      const message = `CUDA ${version} is below the floor ${MIN_CUDA_VERSION}`;
+      found.push(finding(["gpu", "cuda_versions", index], message, "Remove it."));
     }
   }
   return found;

@@ -1,25 +1,9 @@
 /** What may be rented, at which price, and how the runner on it registers. */
 import * as z from "zod";
+import { DEFAULT_TIERS, MIN_VRAM_GB, PRICE_CEILING_USD_PER_HOUR } from "../runpod/default-tiers.ts";
 import { idText, oneLine } from "./schema-parts.ts";
 
-/** No repository may raise this. It is just above an A100 SXM, the dearest reviewed GPU (USD 1.49/h on 2026-07-15). */
-export const PRICE_CEILING_USD_PER_HOUR = 1.6;
-
-/**
- * GPUs of the H100 class and above, by the words in RunPod's ids (`NVIDIA H100 80GB HBM3`, `NVIDIA GH200 480GB`,
- * `NVIDIA B200`, `AMD Instinct MI300X OAM`). Nothing that a test suite needs justifies one by accident.
- */
-export const H100_CLASS = /(?:^|[^A-Z0-9])(?:H[128]00|H20|GH200|G?B[123]00|MI3\d\dX?)(?![0-9])/i;
-
-/** Reviewed static order; live prices reorder inside this list and never add to it. */
-const REVIEWED_TIERS = [
-  {
-    name: "cost-preferred",
-    gpu_ids: ["NVIDIA RTX A4000", "NVIDIA RTX 4000 Ada Generation", "NVIDIA RTX A5000", "NVIDIA L4", "NVIDIA A40"],
-  },
-  { name: "premium", gpu_ids: ["NVIDIA GeForce RTX 4090", "NVIDIA RTX A6000", "NVIDIA L40S"] },
-  { name: "a100", gpu_ids: ["NVIDIA A100 80GB PCIe", "NVIDIA A100-SXM4-80GB"] },
-];
+const REVIEWED_TIERS = DEFAULT_TIERS.map(({ name, gpuIds }) => ({ name, gpu_ids: [...gpuIds] }));
 
 const price = z.number().positive().max(PRICE_CEILING_USD_PER_HOUR);
 
@@ -72,7 +56,7 @@ export const gpuSchema = z
       .max(10)
       .default(2)
       .describe("Pods in a row whose runner never registered that end a request; 0: no such end."),
-    min_vram_gb: z.int().min(8).max(80).default(8).describe("Least memory of the GPU in GB."),
+    min_vram_gb: z.int().min(MIN_VRAM_GB).max(80).default(MIN_VRAM_GB).describe("Least memory of the GPU in GB."),
     count: z.int().min(1).max(4).default(1).describe("GPUs in the pod."),
     cuda_versions: z
       .array(z.string().regex(/^\d{1,2}\.\d{1,2}$/, "must be major.minor in quotes"))

@@ -5,7 +5,7 @@
  * price decides; without live prices the reviewed order stands alone. Nothing outside the tiers, above the ceiling or of
  * the H100 class is ever a candidate, however cheap it looks.
  */
-import { isH100Class } from "./tiers.ts";
+import { isH100Class } from "./default-tiers.ts";
 import type { Offer } from "./offers.ts";
 
 export interface Tier {

@@ -7,21 +7,12 @@
  */
 import * as z from "zod";
 import type { Tier } from "./candidates.ts";
+import { isH100Class } from "./default-tiers.ts";
 
 /** The raw form of a tier list, as a configuration holds it. Says nothing about its sense: see `validateTiers`. */
 export const tierListSchema = z.array(z.object({ name: z.string(), gpuIds: z.array(z.string()) }));
 
 export const cudaVersionListSchema = z.array(z.string());
-
-/**
- * Hopper, and everything dearer that RunPod lists next to it: `NVIDIA H100 80GB HBM3`, `NVIDIA H200`, `NVIDIA GH200 480GB`,
- * `NVIDIA B200`, `AMD Instinct MI300X OAM`. The model must begin a word, so `RTX A4000` or `40GB` never match.
- */
-const H100_CLASS = /(?<![A-Z0-9])(?:H\d{2,3}|GH\d{3}|G?B\d{3}|MI3\d{2})(?!\d)/i;
-
-export function isH100Class(gpuId: string): boolean {
-  return H100_CLASS.test(gpuId);
-}
 
 /** Problems of the list's shape, each one sentence that names the culprit. Empty: it is fine. */
 export function tierShapeProblems(tiers: readonly Tier[]): readonly string[] {

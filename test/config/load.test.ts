@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { configFrom, parseRepositoryConfig, problemText, type ConfigProblem } from "../../shared/config/load.ts";
 import { limitMillis } from "../../shared/config/limits.ts";
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
+import { DEFAULT_TIERS, PRICE_CEILING_USD_PER_HOUR } from "../../shared/runpod/default-tiers.ts";
 
 const VALID = `version: 1
 paths:
@@ -353,4 +354,10 @@ describe("one workflow file in two parts can never work", () => {
     });
     expect(accepted("version: 1\nworkflows:\n  trigger: none\n").workflows.trigger).toBe("none");
   });
+});
+
+test("the reviewed tiers are the defaults, in one list for the configuration and for the market", () => {
+  const { tiers, price_ceiling_usd_per_hour: ceiling } = accepted("version: 1\n").gpu;
+  expect(tiers.map((tier) => [tier.name, tier.gpu_ids])).toEqual(DEFAULT_TIERS.map((tier) => [tier.name, tier.gpuIds]));
+  expect(ceiling).toBe(PRICE_CEILING_USD_PER_HOUR);
 });

@@ -53,7 +53,8 @@ export const parts: readonly Part[] = [
   {
     folder: "shared/config",
     is: "the repository's configuration",
-    values: [...PLAIN],
+    // The one list of what may be rented, which is data.
+    values: [...PLAIN, "shared/runpod/default-tiers.ts"],
     types: ["shared/lifecycle", "shared/policy"],
     packages: ["zod", "yaml"],
     why: "a configuration is read from text that somebody else fetched",

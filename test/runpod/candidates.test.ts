@@ -2,10 +2,15 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { planCandidates, twoDecimals } from "../../shared/runpod/candidates.ts";
 import type { PlanInput, Tier } from "../../shared/runpod/candidates.ts";
-import { DEFAULT_TIERS, MIN_VRAM_GB, PRICE_CEILING_USD_PER_HOUR } from "../../shared/runpod/default-tiers.ts";
+import {
+  DEFAULT_TIERS,
+  isH100Class,
+  MIN_VRAM_GB,
+  PRICE_CEILING_USD_PER_HOUR,
+} from "../../shared/runpod/default-tiers.ts";
 import type { Offer } from "../../shared/runpod/offers.ts";
 import { offersFromCatalog, offersFromGraphql } from "../../shared/runpod/offers.ts";
-import { isH100Class, validateTiers } from "../../shared/runpod/tiers.ts";
+import { validateTiers } from "../../shared/runpod/tiers.ts";
 
 const TIERS: readonly Tier[] = [
   { name: "cheap", gpuIds: ["A", "B", "C"] },
