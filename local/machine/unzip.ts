@@ -14,7 +14,8 @@ export function unzip(bytes: Buffer): Readonly<Record<string, Buffer>> {
   const end = bytes.lastIndexOf(Buffer.from("PK\x05\x06", "latin1"));
   if (end < 0 || bytes.length < end + 22 || bytes.readUInt32LE(end) !== endMark)
     throw new ActionProblem("the download is no zip");
-  const files: Record<string, Buffer> = {};
+  // No prototype: a name in a zip is no word of the language.
+  const files: Record<string, Buffer> = Object.create(null) as Record<string, Buffer>;
   let at = bytes.readUInt32LE(end + 16);
   for (let count = bytes.readUInt16LE(end + 10); count > 0; count -= 1) {
     if (bytes.readUInt32LE(at) !== centralMark) throw new ActionProblem("the zip's directory is damaged");

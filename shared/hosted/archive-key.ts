@@ -113,19 +113,52 @@ function checkEntries(entries: readonly TreeEntry[]): Result<readonly TreeEntry[
 
 /** Whether a path is included and not excluded. Patterns are whole paths: `*` within a folder, `**` any folders. */
 function selector(include: readonly string[], exclude: readonly string[]): (path: string) => boolean {
-  const includes = include.map(patternToRegExp);
-  const excludes = exclude.map(patternToRegExp);
-  return (path) => includes.some((one) => one.test(path)) && !excludes.some((one) => one.test(path));
+  const includes = include.map(matcher);
+  const excludes = exclude.map(matcher);
+  return (path) => includes.some((matches) => matches(path)) && !excludes.some((matches) => matches(path));
 }
 
-function patternToRegExp(pattern: string): RegExp {
-  const parts = pattern.split("/").map((part, index, all) => {
-    const last = index === all.length - 1;
-    if (part === "**") return last ? "[\\s\\S]+" : "(?:[^/]+/)*";
-    const literal = part.split(/\*+/).map((text) => text.replaceAll(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
-    return literal.join("[^/]*") + (last ? "" : "/");
-  });
-  return new RegExp(`^${parts.join("")}$`, "u");
+/**
+ * The tree's names are the pull request's: a regular expression with several stars would take, for a name made for it, a
+ * time that no run has. Here every part of the pattern looks at every part of the name once at most.
+ */
+function matcher(pattern: string): (path: string) => boolean {
+  const parts = pattern.split("/").map((part) => (part === "**" ? part : part.split(/\*+/)));
+  return (path) => {
+    const names = path.split("/");
+    // After each part of the pattern: how many parts of the name may be behind us.
+    let reached = new Set([0]);
+    for (const [index, part] of parts.entries()) {
+      const next = new Set<number>();
+      if (part === "**") {
+        const first = Math.min(...reached);
+        if (index === parts.length - 1) return first < names.length && names.slice(first).join("/") !== "";
+        for (let at = first; at < names.length; at += 1) {
+          next.add(at);
+          if (names[at] === "") break;
+        }
+      } else for (const at of reached) if (at < names.length && fits(part, names[at] ?? "")) next.add(at + 1);
+      if (next.size === 0) return false;
+      reached = next;
+    }
+    return reached.has(names.length);
+  };
+}
+
+/** Whether a name begins with the first piece, ends with the last and has the others in their order between. */
+function fits(pieces: readonly string[] | string, name: string): boolean {
+  const [first = "", ...rest] = pieces;
+  const last = rest.pop();
+  if (last === undefined) return name === first;
+  if (name.length < first.length + last.length || !name.startsWith(first) || !name.endsWith(last)) return false;
+  const end = name.length - last.length;
+  let at = first.length;
+  for (const piece of rest) {
+    const found = name.indexOf(piece, at);
+    if (found === -1 || found + piece.length > end) return false;
+    at = found + piece.length;
+  }
+  return true;
 }
 
 /** One sentence for a person. */

@@ -245,8 +245,8 @@ describe("an address in the configuration", () => {
     "PUBLIC_URL",
     "GITHUB_WEB_URL",
   ])("the Worker does not begin with %s in the clear, and does not repeat what is in it", (name) => {
-    const read = readSettings({ [name]: "http://name:canary-in-an-address@evil.test" });
-    const problems = read.ok ? [] : read.error;
+    const settings = readSettings({ [name]: "http://name:canary-in-an-address@evil.test" });
+    const problems = settings.ok ? [] : settings.error;
     expect(problems.find((problem) => problem.startsWith(name))).toMatch(/must not carry/);
     expect(problems.join()).not.toContain("canary");
   });

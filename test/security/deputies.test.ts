@@ -150,7 +150,7 @@ describe("a token minted for one thing", () => {
     ["PUT", "/repos/a/b/actions/permissions"],
     ["POST", "/repos/a/b/actions/runs/1/approve"],
   ] as const)("%s %s would get the one that only reads, for one repository", (method, path) => {
-    const purpose = purposeOf({ operation: "x", method, path });
+    const purpose = purposeOf({ method, path });
     const body = narrowed({ installationId: "77", repositoryId: "101", purpose }) as {
       readonly repository_ids?: readonly unknown[];
       readonly permissions: Readonly<Record<string, string>>;

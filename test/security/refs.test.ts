@@ -115,7 +115,10 @@ describe("a name on its way into an address", () => {
       };
       const call = { operation: "x", method: "GET", path: path`/repos/octo/engine/branches/${slashed(name)}` } as const;
       const answer = await exchange({ fetch, clock: { now: () => 0 } }, call, (send) => send(`${API}${call.path}`));
-      if (!answer.ok) return void expect([answer.error.reason, asked]).toEqual(["unprocessable", []]);
+      if (!answer.ok) {
+        expect([answer.error.reason, asked]).toEqual(["unprocessable", []]);
+        return;
+      }
       const [url = ""] = asked;
       expect(new URL(url).origin).toBe(API);
       expect(new URL(url).pathname.startsWith("/repos/octo/engine/branches/")).toBe(true);
