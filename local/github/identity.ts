@@ -9,7 +9,7 @@
 import { createSign, generateKeyPairSync, randomBytes, randomUUID, type KeyObject } from "node:crypto";
 import type { Hub } from "./hub.ts";
 import type { Job } from "./model.ts";
-import { fullName, latestAttempt } from "./model.ts";
+import { fullName } from "./model.ts";
 
 /** Where the answers are: beside the REST API, and not part of it. */
 export const IDENTITY_PATHS = /^\/(?:\.well-known\/(?:jwks|openid-configuration)|_identity\/token)$/;
@@ -88,7 +88,6 @@ export class IdentityTokens {
     const { owner } = repository;
     const name = fullName(repository);
     const now = Math.floor(this.#hub().world.clock.now() / 1000);
-    const attempt = run.attempts.find((one) => one.number === job.attempt) ?? latestAttempt(run);
     const pull = repository.pulls.find((one) => one.number === run.pullNumber);
     const who = `repo:${owner.login}@${owner.id}/${repository.name}@${repository.id}`;
     const what =
@@ -104,8 +103,9 @@ export class IdentityTokens {
       iat: now,
       nbf: now - LIFETIME_S,
       exp: now + LIFETIME_S,
-      actor: attempt.triggeringActor.login,
-      actor_id: String(attempt.triggeringActor.id),
+      // A re-run keeps the first actor, whoever pressed the button.
+      actor: run.actor.login,
+      actor_id: String(run.actor.id),
       base_ref: pull?.base.branch ?? "",
       ...(environment === null ? {} : { environment }),
       event_name: run.event,

@@ -70,4 +70,39 @@ export const workflowRules: readonly VendorRule[] = [
     fact: "github-facts.md §11",
     test: "with `queue: max` drop nobody, up to a hundred waiters",
   },
+  {
+    id: "group-of-jobs",
+    sentence:
+      "A job's own concurrency group holds jobs of any run; held by its own run it is a deadlock, and the job ends.",
+    fact: `${docs}/workflows-and-actions/workflow-syntax`,
+    test: "with `queue: max` lets the jobs of all runs go one by one, and drops none",
+  },
+  {
+    id: "identity-token",
+    sentence:
+      "A job with id-token: write gets tokens for the audience it names, signed by the issuer's key, until it ends.",
+    fact: "github-facts.md §14",
+    test: "say who the job is, to one audience, signed by a key of the issuer's own set; the password dies with the job",
+  },
+  {
+    id: "environment-secrets",
+    sentence:
+      "An environment's secrets are for the jobs that name it, at the branches it lists; a fork's run gets no secret.",
+    fact: "docs.github.com/actions/reference/workflows-and-actions/deployments-and-environments",
+    test: "give a job the repository's secrets, and an environment's only where it is named; logs show neither",
+  },
+  {
+    id: "schedule",
+    sentence:
+      "A schedule starts the default branch's file, at the default branch, while it is active, and is not caught up with.",
+    fact: `${docs}/workflows-and-actions/events-that-trigger-workflows`,
+    test: "is not caught up with, minute by minute, by a clock that leapt",
+  },
+  {
+    id: "artifact-names",
+    sentence:
+      "Artifacts are listed by exact name over all runs, the newest first, each with its run, its end and its digest.",
+    fact: "github-facts.md §12",
+    test: "are listed by exact name over all runs, the newest first, expired ones as such",
+  },
 ];

@@ -1,6 +1,6 @@
 /** The listed actions as hosted jobs perform them: real checkouts, artifacts that go round, caches that keep to their mode. */
 import { describe, expect, it } from "vitest";
-import { listOf } from "./harness.ts";
+import { at, listOf } from "./harness.ts";
 import { conclusions, dispatchable, jobOf, oneJob, pin, workflows } from "./workflows.ts";
 
 const current = workflows();
@@ -116,6 +116,21 @@ ${upload("folder", "out", ", retention-days: 3")}${upload("file", "out/deep/two"
     first?.zip.writeUInt8((first.zip.readUInt8(40) + 1) % 256, 40);
     const taken = await runs(take(String(first?.id), made.id, "{actions: read}"));
     expect(notesOf(jobOf(taken, "take"))[0]).toMatch(/^failure: the digest of artifact folder is sha256:/);
+  });
+
+  it("are listed by exact name over all runs, the newest first, expired ones as such", async () => {
+    const { bench, put, dispatch, ended } = current();
+    put(oneJob(`      - run: echo > x\n${upload("key", "x")}${upload("key-2", "x")}`));
+    const first = await ended(dispatch());
+    const second = await ended(dispatch());
+    for (const artifact of first.artifacts) artifact.expiresAt = 1;
+    const listed = await bench.call("GET", "/repos/octo/lab/actions/artifacts?name=key&per_page=100");
+    expect(
+      listOf(listed.body, "artifacts").map((row) => [row["name"], at(row, "workflow_run", "id"), row["expired"]]),
+    ).toEqual([
+      ["key", second.id, false],
+      ["key", first.id, true],
+    ]);
   });
 
   it("have one owner of a name, and nothing to upload is as bad as the file says", async () => {
