@@ -8,6 +8,7 @@ import { createEtagCache } from "../shared/github/etag.ts";
 import { systemClock, type FetchLike, type Millis } from "../shared/ports.ts";
 import { createRunPodClient, type RunPodClient } from "../shared/runpod/client.ts";
 import { err } from "../shared/result.ts";
+import { DeletionReserve } from "../shared/runpod/reserve.ts";
 import { resolveImage } from "../shared/runpod/image.ts";
 import { describeFailure } from "../shared/github/failure.ts";
 import { parseJson } from "../shared/runpod/provider-text.ts";
@@ -101,6 +102,9 @@ export function runnerReleasesFor(settings: Settings): NonNullable<GatePorts["ru
   };
 }
 
+/** What this isolate knows of the quota of the deployment's one RunPod key. */
+const reserve = new DeletionReserve();
+
 export function runpodClientFor(settings: Settings): RunPodClient {
   return createRunPodClient({
     apiKey: settings.runpodApiKey,
@@ -109,6 +113,7 @@ export function runpodClientFor(settings: Settings): RunPodClient {
     fetch: platformFetch,
     clock: systemClock,
     userAgent: USER_AGENT,
+    reserve,
   });
 }
 

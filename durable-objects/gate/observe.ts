@@ -211,7 +211,7 @@ async function jobFacts(job: Job, github: GitHubClient): Promise<JobFacts | Extr
 }
 
 async function observePod(podId: string, context: ObserveContext): Promise<Seen<PodSighting>> {
-  const listing = await context.ports.account.listPods(context.dueAt);
+  const listing = await context.ports.account.listPods(context.dueAt, "watch");
   if (!listing.ok) return { known: false, why: listing.why, retryAt: null };
   const listed = listing.value.pods.find((pod) => pod.id === podId);
   if (listed !== undefined) return { known: true, value: { pod: podFacts(listed), getGone: false } };

@@ -17,7 +17,7 @@ import { rememberTested } from "./greens.ts";
 import { failuresOf, rememberHost } from "./hosts.ts";
 import type { Inside } from "./inside.ts";
 import { changeLock, grantLock, type LockHands } from "./lock.ts";
-import { wantsPublishing } from "./publish.ts";
+import { PACED, publishDue, wantsPublishing } from "./publish.ts";
 import { keptFor } from "./retention.ts";
 import { beginRetained, beginStray } from "./strays.ts";
 
@@ -84,12 +84,18 @@ export class Steps {
   /** Has the check written where it says something else by now. */
   publishLater(requestId: string): void {
     const { store, ports } = this.#inside;
+    const waiting = store.taskOf("check", requestId);
     // One under way looks again when it is done; one that waits out a failure keeps its pause.
-    if (store.taskOf("check", requestId) !== null) return;
+    if (waiting !== null && (waiting.kind !== PACED || waiting.startedAt !== null || waiting.tries > 0)) return;
     const request = store.request(requestId);
-    if (request === null || !wantsPublishing(request, checkView(request, this.#inside.queueInfo(requestId)))) return;
+    if (request === null) return;
+    const view = checkView(request, this.#inside.queueInfo(requestId));
+    if (!wantsPublishing(request, view)) return;
     const now = ports.clock.now();
-    store.putTask("check", requestId, "check", {}, now, now);
+    const dueAt = publishDue(request, view, now);
+    // The word that ends the check waits for nothing; any other joins the one that waits for its turn.
+    if (waiting === null || dueAt <= now)
+      store.putTask("check", requestId, dueAt > now ? PACED : "check", {}, dueAt, now);
   }
 
   /** How often a card is remembered as bad, by the configuration of the request that got it. */

@@ -9,6 +9,8 @@ import type { Clock, Millis } from "../../shared/ports.ts";
 import { Refusal } from "./http.ts";
 
 const hour = 3_600_000;
+/** "Rate limits for the REST API": so many points a minute on one endpoint. */
+const POINTS_A_MINUTE = 900;
 
 export interface Exhaustion {
   readonly kind: "primary" | "secondary";
@@ -26,6 +28,9 @@ export class RateLimit {
   readonly #buckets = new Map<string, Bucket>();
   #exhaustion: (Exhaustion & { readonly until: Millis }) | null = null;
   limit = 5000;
+  /** Whether the published secondary limit of points a minute on one endpoint is in force too. */
+  secondary = false;
+  readonly #points = new Map<string, { minute: number; points: number }>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -58,6 +63,20 @@ export class RateLimit {
       throw new Refusal(ordered.status, "API rate limit exceeded for this installation.");
     }
     if (this.#bucket(key).used >= this.limit) throw new Refusal(403, "API rate limit exceeded for this installation.");
+  }
+
+  /** Takes a request into the points of its endpoint, when those are in force: a read is one, a write five. */
+  spend(key: string, endpoint: string, method: string): void {
+    if (!this.secondary) return;
+    const minute = Math.floor(this.#clock.now() / 60_000);
+    const name = `${key} ${endpoint}`;
+    const known = this.#points.get(name);
+    const used = known?.minute === minute ? known : { minute, points: 0 };
+    used.points += method === "GET" ? 1 : 5;
+    this.#points.set(name, used);
+    if (used.points <= POINTS_A_MINUTE) return;
+    const message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.";
+    throw new Refusal(403, message, { headers: { "retry-after": "60" } });
   }
 
   count(key: string): void {

@@ -40,8 +40,7 @@ export interface WorldOptions {
 }
 
 /** Builds the Worker's bundle exactly as a deployment would, without deploying it. */
-export async function buildBundle(): Promise<string> {
-  const outdir = join(ROOT, "dist");
+export async function buildBundle(outdir = join(ROOT, "dist")): Promise<string> {
   const wrangler = join(ROOT, "node_modules", "wrangler", "bin", "wrangler.js");
   const env = {
     ...process.env,

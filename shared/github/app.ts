@@ -71,6 +71,7 @@ const STALE: readonly GitHubFailure["reason"][] = ["not-found", "unauthorized", 
 const VOUCHED_MS = 600_000;
 
 type InstallationMemory = { readonly installationId: string; readonly checkedAt: Millis | null };
+type RateLimited = Extract<GitHubFailure, { reason: "rate-limited" }>;
 type Access = { readonly scope: TokenScope; readonly token: string };
 
 /** Builds the App. Fails only for a key that cannot be used; makes no request. */
@@ -88,6 +89,7 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
   const plain = new GateOctokit();
 
   const installations = new Map<string, InstallationMemory>();
+  const limited = new Map<string, RateLimited>();
   const lookups = new Map<string, Promise<Result<string, GitHubFailure>>>();
   const tokens = createInstallationTokens(deps.clock, (scope) =>
     asApp({
@@ -124,6 +126,20 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
         }),
       secrets,
     );
+  }
+
+  /**
+   * With an installation's token, unless GitHub has said that no call of this installation helps before some instant. Its
+   * quota is shared by all its repositories: calls made all the same are refused too, and may get the App banned.
+   */
+  async function lent(used: Access, call: GitHubCall): Promise<Result<GitHubAnswer, GitHubFailure>> {
+    const { installationId } = used.scope;
+    const told = limited.get(installationId);
+    if (told !== undefined && deps.clock.now() < told.retryAtMs) return err(told);
+    const answer = await send(plain, call, used.token);
+    if (!answer.ok && answer.error.reason === "rate-limited") limited.set(installationId, answer.error);
+    else limited.delete(installationId);
+    return answer;
   }
 
   function asApp(call: GitHubCall): Promise<Result<GitHubAnswer, GitHubFailure>> {
@@ -207,19 +223,20 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
   ): Promise<Result<GitHubAnswer, GitHubFailure>> {
     const first = await access(repository, purposeOf(call));
     if (!first.ok) return first;
-    const answer = await send(plain, call, first.value.token);
+    const answer = await lent(first.value, call);
     if (answer.ok) return answer;
     const second = await otherAccess(repository, first.value, answer.error);
     if (second === null) return answer;
-    return second.ok ? send(plain, call, second.value.token) : second;
+    return second.ok ? lent(second.value, call) : second;
   }
 
   async function asInstallation(
     installationId: string,
     call: GitHubCall,
   ): Promise<Result<GitHubAnswer, GitHubFailure>> {
-    const token = await tokens.get({ installationId, repositoryId: "", purpose: "repositories" });
-    return token.ok ? send(plain, call, token.value) : token;
+    const scope: TokenScope = { installationId, repositoryId: "", purpose: "repositories" };
+    const token = await tokens.get(scope);
+    return token.ok ? lent({ scope, token: token.value }, call) : token;
   }
 
   return ok({ asApp, asInstallation, asRepository, installationOf });

@@ -21,9 +21,18 @@ export interface EtagCache {
 /** Answers larger than this are not kept (in characters): a poll's answer is small. */
 const ENTRY_LIMIT = 512 * 1024;
 
-/** A cache in memory that forgets what was used longest ago. */
-export function createEtagCache(maxEntries = 200): EtagCache {
+/**
+ * A cache in memory that forgets what was used longest ago. It is bounded by what it holds, in characters, far below an
+ * isolate's 128 MB: polls go round, and a round that does not fit is forgotten entry by entry just before it is asked for
+ * again. Fifty pods and two hundred repositories poll some eight hundred paths of ten thousand characters.
+ */
+export function createEtagCache(maxEntries = 4_000, maxCharacters = 24 * 1024 * 1024): EtagCache {
   const entries = new Map<string, EtagEntry>();
+  let characters = 0;
+  const drop = (key: string): void => {
+    characters -= entries.get(key)?.text.length ?? 0;
+    entries.delete(key);
+  };
   return {
     get(key) {
       const entry = entries.get(key);
@@ -34,11 +43,14 @@ export function createEtagCache(maxEntries = 200): EtagCache {
       return entry;
     },
     set(key, entry) {
-      entries.delete(key);
+      drop(key);
       if (entry.text.length > ENTRY_LIMIT) return;
       entries.set(key, entry);
-      const oldest = entries.keys().next();
-      if (entries.size > maxEntries && oldest.done !== true) entries.delete(oldest.value);
+      characters += entry.text.length;
+      for (const oldest of entries.keys()) {
+        if (entries.size <= maxEntries && characters <= maxCharacters) break;
+        drop(oldest);
+      }
     },
   };
 }

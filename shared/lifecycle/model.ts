@@ -409,6 +409,8 @@ export const checkSchema = z.object({
   saidUnproven: z.boolean().default(false),
   /** A create was sent again after a lost answer: once completed, the other one is looked for and completed as well. */
   mayHaveTwins: z.boolean().default(false),
+  /** When GitHub last took a word of it; absent: never, or before this was kept. */
+  writtenAt: millis.optional(),
 });
 
 /** A merge queue's group, as GitHub named it when it asked for checks. */

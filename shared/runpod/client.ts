@@ -27,6 +27,7 @@ import type { Pod } from "./pod.ts";
 import { parseJson } from "./provider-text.ts";
 import { GPU_GATE_TAGS } from "./tags.ts";
 import type { TagNames } from "./tags.ts";
+import { DeletionReserve } from "./reserve.ts";
 
 export type { RunPodCall } from "./http.ts";
 export type { RunPodFailure } from "./failure.ts";
@@ -46,6 +47,8 @@ export interface RunPodClientOptions {
   readonly timeoutMs?: number;
   /** Pods per page of a list. */
   readonly pageSize?: number;
+  /** What is known of the quota; shared by the clients of one key. */
+  readonly reserve?: DeletionReserve;
 }
 
 /** An entry of a list that could not be fully read. Without an id it is not among the pods. */
@@ -165,6 +168,16 @@ const balanceAnswer = z.object({
   data: z.object({ myself: z.object({ clientBalance: money, currentSpendPerHr: money }) }),
 });
 
+/** What RunPod would say a few requests later, said without asking it. */
+function heldBack(waitMs: number): HttpAnswer {
+  return {
+    status: 429,
+    contentType: "application/problem+json",
+    bodyText: JSON.stringify({ status: 429, detail: "Held back: the rest of the quota is kept for deletions." }),
+    headers: { "retry-after": String(Math.ceil(waitMs / 1000)) },
+  };
+}
+
 export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
   const base = options.baseUrl.replace(/\/+$/, "").replace(/\/v2$/, "");
   const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
@@ -172,16 +185,22 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
 
   type Asked = Pick<HttpCall, "operation" | "method"> & Partial<HttpCall> & { readonly path: string };
 
-  /** A call to REST v2 with the key. */
-  const rest = (asked: Asked): Promise<HttpAnswer | TransportFailure> => {
+  const reserve = options.reserve ?? new DeletionReserve();
+
+  /** A call to REST v2 with the key. What is left of the quota is for deletions: anything else is held back here then. */
+  const rest = async (asked: Asked): Promise<HttpAnswer | TransportFailure> => {
     const { path, ...call } = asked;
-    return callRunPod(options, {
+    const wait = call.method === "DELETE" ? null : reserve.wait(options.clock.now());
+    if (wait !== null) return heldBack(wait);
+    const answer = await callRunPod(options, {
       apiKey: options.apiKey,
       timeoutMs,
       maxBytes: MAX_BODY_BYTES,
       ...call,
       url: base + path,
     });
+    if (!("transport" in answer)) reserve.hear(answer.headers, options.clock.now());
+    return answer;
   };
 
   const graphql = (operation: string, query: string, apiKey: string | null): Promise<HttpAnswer | TransportFailure> =>

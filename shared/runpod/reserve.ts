@@ -1,0 +1,47 @@
+/**
+ * The last of RunPod's quota is kept for deletions: a DELETE that has to wait for the next minute is paid for that long,
+ * and nothing else that is asked has a price.
+ *
+ * The quota is per user, over three windows, and told on every answer. What other isolates and other programs use of it is
+ * seen one answer late: this thins out what is asked, it is no guarantee. A DELETE is sent whatever stands here.
+ */
+import type { Millis } from "../ports.ts";
+import { headerValue, parseRateLimit, type HeaderMap } from "./rate-limit.ts";
+
+/** Kept free in each window: as many deletions as a deployment may want at once. */
+const KEPT = 20;
+/** Of a small quota this share: there must be room to ask at all. */
+const KEPT_SHARE = 1 / 3;
+
+const POLICY = /"(?<name>[a-z]{1,20})"\s*;\s*q=(?<quota>\d{1,12})/gu;
+
+interface Window {
+  readonly remaining: number;
+  readonly kept: number;
+  readonly resetsAt: Millis;
+}
+
+export class DeletionReserve {
+  readonly #windows = new Map<string, Window>();
+
+  /** Takes in the headers of an answer. Those without a quota in them change nothing. */
+  hear(headers: HeaderMap, now: Millis): void {
+    const policy = headerValue(headers, "ratelimit-policy") ?? "";
+    const quotas = new Map(
+      [...policy.matchAll(POLICY)].map((match) => [match.groups?.["name"] ?? "", Number(match.groups?.["quota"])]),
+    );
+    for (const { name, remaining, resetsInMs } of parseRateLimit(headerValue(headers, "ratelimit"))) {
+      const quota = quotas.get(name) ?? Number.POSITIVE_INFINITY;
+      const kept = Math.min(KEPT, Math.floor(quota * KEPT_SHARE));
+      this.#windows.set(name, { remaining, kept, resetsAt: now + resetsInMs });
+    }
+  }
+
+  /** How long anything but a deletion should wait, in milliseconds; null: there is room. */
+  wait(now: Millis): Millis | null {
+    const waits = [...this.#windows.values()]
+      .filter((window) => window.resetsAt > now && window.remaining < window.kept)
+      .map((window) => window.resetsAt - now);
+    return waits.length === 0 ? null : Math.max(...waits);
+  }
+}
