@@ -149,6 +149,24 @@ export interface FaultPlan {
   readonly weights: ReadonlyMap<FaultKind, number>;
 }
 
+/** Which faults belong together, by the beginning of their names; the first that fits. What is on no list is a way of use. */
+const THEMES: Readonly<Record<string, readonly string[]>> = {
+  github: ["github-"],
+  runpod: ["runpod-"],
+  ours: ["crash-", "newer-", "older-", "record-", "object-", "alarm-", "cron-", "clock-", "registry-", "account-"],
+  words: ["hook-", "pod-call-"],
+  machines: ["pod-"],
+  jobs: ["job-", "prepare-", "artifacts-", "pre-gate-", "trigger-", "dispatch-", "run-"],
+  people: ["head-", "pull-", "base-", "user-", "role-", "config-", "workflow-", "merge-conflict", "fork-", "strange-"],
+  places: ["app-", "repository-"],
+  ways: [""],
+};
+
+function themeOf(kind: FaultKind): string {
+  const found = Object.entries(THEMES).find(([, starts]) => starts.some((start) => kind.startsWith(start)));
+  return found?.[0] ?? "ways";
+}
+
 /** The plan of a seed. `only`: these kinds and no others; `without`: all but these. */
 export function planFaults(
   seed: number,
@@ -156,18 +174,23 @@ export function planFaults(
   without: ReadonlySet<FaultKind>,
 ): FaultPlan {
   const rng = new Prng(seed, "fault plan");
-  // A calm run now and then: what works must be seen to work, and success needs a quiet hour.
-  const density = rng.weighted({ none: 1, few: 4, some: 4, most: 1 });
-  const share = { none: 0, few: 0.08, some: 0.3, most: 0.8 }[density];
+  // A calm run now and then: what works must be seen to work, and success needs a quiet hour. Mostly a few themes are hot
+  // and the rest is nearly quiet, so that a request comes far enough to meet them.
+  const density = rng.weighted({ none: 1, themes: 7, few: 2, some: 2, most: 1 });
+  const share = { none: 0, themes: 0.03, few: 0.08, some: 0.3, most: 0.8 }[density];
+  const hot = new Set(Object.keys(THEMES).filter(() => rng.chance(0.25) && density === "themes"));
   const weights = new Map<FaultKind, number>();
   for (const kind of FAULT_KINDS) {
-    const on = rng.chance(share);
+    const on = rng.chance(hot.has(themeOf(kind)) ? HOT : share);
     const weight = Math.exp((rng.next() * 2 - 0.8) * 1.8);
     if (only === null ? !on : !only.has(kind)) continue;
     if (!without.has(kind)) weights.set(kind, weight);
   }
   return { seed, weights };
 }
+
+/** How many kinds of a hot theme are on. */
+const HOT = 0.4;
 
 export class Faults {
   readonly plan: FaultPlan;

@@ -32,6 +32,7 @@ export interface HostSurroundings {
   readonly trace: Trace;
   readonly net: () => Net;
   readonly apiKey: string;
+  readonly monthlyCapMicros?: number;
   /** How far this deployment's clock is from the providers'. */
   readonly skew: Millis;
   readonly log: (entry: Readonly<Record<string, unknown>>) => void;
@@ -121,7 +122,12 @@ export class AccountHost {
 
   #start(): Account {
     const runpod = clientOf(this.#around, "account", () => this.owner, this.clock);
-    return new Account({ sql: this.sql, clock: this.clock, runpod, monthlyCapMicros: 400_000_000 });
+    return new Account({
+      sql: this.sql,
+      clock: this.clock,
+      runpod,
+      monthlyCapMicros: this.#around.monthlyCapMicros ?? 400_000_000,
+    });
   }
 }
 

@@ -4,16 +4,21 @@
  *   --seeds N        how many (default 100)      --start S     the first one (default 1)
  *   --minutes M      stop after so long          --fault a,b   only these kinds of fault
  *   --seed N         one seed                    --trace       print what happened
+ *   --cpu S          stop after so many CPU seconds
+ *   --day PULLS      a day of so many pull requests in --repositories R (default 40), without faults
  *   --twice          run every seed twice and compare the traces
  *   --json FILE      write the summary           --keep-going  do not stop at the first failure
+ *   --profile        tell each layer's share of the time (sampling costs a little itself)
  */
 import { writeFileSync } from "node:fs";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import { Coverage } from "./coverage.ts";
+import { dayLines, runDay } from "./day.ts";
 import { FAULT_KINDS, type FaultKind } from "./faults.ts";
 import { installPlatform } from "./platform.ts";
 import { unreached } from "./unreachable.ts";
+import { startProfile } from "./profile.ts";
 import { DEFAULT_RUN, runSeed, shrink, type RunOptions, type RunResult } from "./run.ts";
 
 const { values } = parseArgs({
@@ -27,6 +32,10 @@ const { values } = parseArgs({
     twice: { type: "boolean", default: false },
     json: { type: "string" },
     "keep-going": { type: "boolean", default: false },
+    profile: { type: "boolean", default: false },
+    cpu: { type: "string" },
+    day: { type: "string" },
+    repositories: { type: "string", default: "40" },
     "no-shrink": { type: "boolean", default: false },
   },
 });
@@ -51,9 +60,21 @@ function faultsOf(text: string | undefined): ReadonlySet<FaultKind> | null {
 
 const uninstall = installPlatform();
 const base = { ...DEFAULT_RUN, only: faultsOf(values.fault) };
-const failed = values.seed === undefined ? await many() : await one(Number(values.seed));
+const failed = await chosen();
 uninstall();
 process.exitCode = failed ? 1 : 0;
+
+async function chosen(): Promise<boolean> {
+  if (values.day !== undefined) return day(Number(values.day));
+  return values.seed === undefined ? many() : one(Number(values.seed));
+}
+
+async function day(pulls: number): Promise<boolean> {
+  const report = await runDay({ seed: Number(values.seed ?? "1"), pulls, repositories: Number(values.repositories) });
+  console.log(dayLines(report).join("\n"));
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
+  return report.problem !== null;
+}
 
 async function one(seed: number): Promise<boolean> {
   const options: RunOptions = { ...base, seed, keepTrace: values.trace };
@@ -68,6 +89,7 @@ async function many(): Promise<boolean> {
   const seeds = Number(values.seeds);
   const start = Number(values.start);
   const until = values.minutes === undefined ? Infinity : performance.now() + Number(values.minutes) * 60_000;
+  const cpu = values.cpu === undefined ? Infinity : cpuSeconds() + Number(values.cpu);
   const coverage = new Coverage();
   const failures: RunResult[] = [];
   const began = performance.now();
@@ -77,11 +99,14 @@ async function many(): Promise<boolean> {
   let pods = 0;
   let virtualMs = 0;
   let lastSaid = began;
+  const heap = new HeapWatch();
+  const profiled = values.profile ? await startProfile() : null;
   const cpuAtStart = cpuSeconds();
-  for (let seed = start; seed < start + seeds && performance.now() < until; seed += 1) {
+  for (let seed = start; seed < start + seeds && performance.now() < until && cpuSeconds() < cpu; seed += 1) {
     const options: RunOptions = { ...base, seed };
     const result = await runSeed(options);
     ran += 1;
+    heap.look();
     events += result.events;
     calls += result.calls;
     pods += result.pods;
@@ -105,34 +130,44 @@ async function many(): Promise<boolean> {
     }
     if (performance.now() - lastSaid > 10_000) {
       lastSaid = performance.now();
-      const seconds = (lastSaid - began) / 1000;
+      const used = cpuSeconds() - cpuAtStart;
+      const of = (count: number, digits: number): string => (count / used).toFixed(digits);
       console.log(
-        `${ran} seeds, ${(ran / seconds).toFixed(1)}/s, ${(coverage.concluded / seconds).toFixed(0)} requests/s, ${(events / seconds).toFixed(0)} events/s, ${failures.length} failures`,
+        `${ran} seeds; a CPU second: ${of(ran, 2)} schedules, ${of(coverage.concluded, 1)} requests, ${of(events, 0)} events; heap ${heap.say()} MB; ${failures.length} failures`,
       );
     }
   }
   const seconds = (performance.now() - began) / 1000;
+  const used = cpuSeconds() - cpuAtStart;
+  const layers = profiled === null ? null : await profiled();
+  heap.say();
   const summary = {
     seeds: ran,
     start,
     seconds: Number(seconds.toFixed(1)),
-    cpuSeconds: Number((cpuSeconds() - cpuAtStart).toFixed(1)),
+    cpuSeconds: Number(used.toFixed(1)),
     schedulesPerSecond: Number((ran / seconds).toFixed(2)),
     /** What one core would do if nobody else used it. */
-    schedulesPerCpuSecond: Number((ran / (cpuSeconds() - cpuAtStart)).toFixed(2)),
-    requestsPerCpuSecond: Number((coverage.concluded / (cpuSeconds() - cpuAtStart)).toFixed(1)),
+    schedulesPerCpuSecond: Number((ran / used).toFixed(2)),
+    requestsPerCpuSecond: Number((coverage.concluded / used).toFixed(1)),
+    eventsPerCpuSecond: Math.round(events / used),
+    callsPerCpuSecond: Math.round(calls / used),
     requestsPerSecond: Number((coverage.concluded / seconds).toFixed(1)),
     eventsPerSecond: Math.round(events / seconds),
     callsPerSecond: Math.round(calls / seconds),
     pods,
     virtualDays: Number((virtualMs / 86_400_000).toFixed(1)),
     rssMb: Math.round(process.memoryUsage().rss / 1_048_576),
+    peakRssMb: Math.round(process.resourceUsage().maxRSS / 1024),
+    /** The heap's low water in each stretch of the run: flat when nothing is kept. */
+    heapMb: heap.lows,
     failures: failures.map((result) => ({ seed: result.seed, ...result.violation })),
     coverage: coverage.json(),
   };
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(summary, null, 2)}\n`);
   const { coverage: _long, failures: _failures, ...short } = summary;
   console.log(JSON.stringify(short));
+  for (const [layer, share] of layers ?? []) console.log(`${(share * 100).toFixed(1).padStart(6)} %  ${layer}`);
   const { missing, metAnyway } = unreached(coverage);
   console.log("unreached", JSON.stringify(missing));
   if (metAnyway.length > 0)
@@ -149,6 +184,24 @@ async function many(): Promise<boolean> {
       );
   }
   return failures.length > 0;
+}
+
+/** The least heap in use seen since the last word: what stays after garbage is collected. */
+class HeapWatch {
+  readonly lows: number[] = [];
+  #low = Infinity;
+
+  look(): void {
+    this.#low = Math.min(this.#low, process.memoryUsage().heapUsed);
+  }
+
+  /** The low water since the last time, megabytes. */
+  say(): number {
+    const megabytes = Math.round(this.#low / 1_048_576);
+    if (this.#low !== Infinity) this.lows.push(megabytes);
+    this.#low = Infinity;
+    return megabytes;
+  }
 }
 
 function cpuSeconds(): number {

@@ -159,6 +159,28 @@ export class People {
     }
   }
 
+  /** A day's pull requests of one repository: most between morning and evening, each left alone once it is open. */
+  crowd(repository: Repository, count: number): void {
+    const { scheduler, horizonMs } = this.#around;
+    const rng = this.#rng;
+    for (let index = 0; index < count; index += 1) {
+      const share = rng.chance(0.75) ? 0.1 + 0.5 * rng.next() : rng.next();
+      const author = repository.users[rng.int(0, 1)];
+      const files = rng.chance(0.8) ? CODE : rng.chance(0.7) ? DOCS : CI_FILES;
+      if (author === undefined) continue;
+      scheduler.in(Math.floor(share * horizonMs * 0.95), "pull request", () => {
+        const pull = repository.openPull(author, files, false, false);
+        if (rng.chance(0.15)) {
+          scheduler.in(rng.int(60_000, 3_600_000), "push", () => {
+            if (pull.state === "open") repository.push(pull, author, rng.hex(40), files);
+          });
+        }
+        // Most are merged or closed within the day, which keeps the list of open ones what it is in life.
+        scheduler.in(rng.int(3_600_000, 14_400_000), "merged", () => repository.change(pull, author, "closed"));
+      });
+    }
+  }
+
   /** A check of ours was concluded: somebody reads it. */
   read(repository: Repository, check: CheckRun): void {
     const { scheduler, faults } = this.#around;

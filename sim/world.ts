@@ -41,6 +41,8 @@ export interface WorldOptions {
   readonly maxPulls: number;
   readonly maxRepositories: number;
   readonly checkers: readonly Checker[];
+  /** A busy day in place of a small world: so many repositories, and pull requests spread over them and over the time. */
+  readonly fleet?: { readonly pulls: number; readonly repositories: number; readonly horizonMs: Millis };
 }
 
 export interface Violation {
@@ -91,15 +93,17 @@ export class World implements WorldView {
     this.trace = new Trace(scheduler, options.keepTrace);
     this.#rng = new Prng(plan.seed, "world");
     const rng = this.#rng;
-    this.horizonMs = rng.int(20, 150) * 60_000;
+    const { fleet } = options;
+    this.horizonMs = fleet?.horizonMs ?? rng.int(20, 150) * 60_000;
     this.skew = this.faults.strikes("clock-skew", 0.8) ? rng.int(-2_000, 2_000) : 0;
     const around = { scheduler, faults: this.faults, trace: this.trace };
     const nextId = (): string => String((this.#nextId += 1));
-    const count = Math.min(options.maxRepositories, rng.chance(0.3) ? 2 : 1);
+    const count = fleet?.repositories ?? Math.min(options.maxRepositories, rng.chance(0.3) ? 2 : 1);
     const repositories: Repository[] = [];
-    for (let index = 0; index < 2; index += 1) {
+    for (let index = 0; index < Math.max(2, count); index += 1) {
       const own = new Prng(plan.seed, `repository ${index}`);
-      const { text: config, limits, keepAlways } = drawConfig(own, this.faults);
+      const { text, limits, keepAlways } = drawConfig(own, this.faults);
+      const config = fleet === undefined ? text : text.replace(/budget: .*/, FLEET_BUDGET);
       if (index < count) {
         const surroundings = { ...around, rng: own, deliver: (to: Repository, hook: Hook) => this.#deliver(to, hook) };
         const repository = new Repository(index, config, surroundings, nextId);
@@ -164,6 +168,7 @@ export class World implements WorldView {
       rng: new Prng(plan.seed, "hosts"),
       net: () => this.net,
       apiKey: this.runpod.apiKey,
+      ...(fleet === undefined ? {} : { monthlyCapMicros: 10_000_000_000 }),
       skew: this.skew,
       log: (entry) => this.#logged(entry),
       wrote: (host, query, bindings) => this.coverage.wrote(host.repository.id, query, bindings),
@@ -171,6 +176,10 @@ export class World implements WorldView {
     this.account = new AccountHost(hostAround);
     for (const repository of repositories) this.hosts.push(new GateHost(repository, () => this.account, hostAround));
     for (const [index, repository] of repositories.entries()) {
+      if (fleet !== undefined) {
+        this.#people.crowd(repository, Math.ceil((fleet.pulls - index) / fleet.repositories));
+        continue;
+      }
       this.#people.arrive(repository, () => this.#host(index));
       this.#operators.arrive(this.#host(index));
     }
@@ -594,6 +603,9 @@ export class World implements WorldView {
     }
   }
 }
+
+/** A day's money: no cap is what is looked at there. */
+const FLEET_BUDGET = "budget: { per_run: 20, per_day: 1000, per_month: 10000 }";
 
 function idsOf(repository: Repository): { readonly repositoryId: string; readonly installationId: string } {
   return { repositoryId: repository.id, installationId: repository.installationId };
