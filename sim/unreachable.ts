@@ -7,14 +7,8 @@ import type { Coverage } from "./coverage.ts";
 /** Names that cannot occur in this world, each with the reason. */
 export const UNREACHABLE: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   reasons: {
-    "wrong-revision": "the job itself looks at its checkout, on the pod: test/workflows and test/pod play it",
-    "wrong-event": "told by hosted jobs and the command line, before any gate is asked",
     "repository-not-allowed":
       "the Worker turns such deliveries away; the gate meets it when a name leads to another id",
-    "duplicate-delivery": "counted, not told: a delivery that was processed leaves no entry",
-    "stale-event": "counted, not told: an event that a state does not await leaves no entry",
-    draft: "a waiting draft is a state of the check, not an entry of the audit",
-    "not-addressed": "told by the workflow API alone",
     "read-only": "an answer of the gate's to the Worker; nothing is written while it lasts (I12 looks on)",
     "lane-labels-missing": "the configuration's schema demands labels; the command line may be given none",
     "internal-error": "takes sixty failures of our own in a row; test/gate/fault.test.ts throws them",

@@ -206,11 +206,6 @@ export const REASONS = {
     sentence: "The GPU job ended without the evidence that the tests really ran on the GPU.",
     whatToDo: "Read the job's log; the missing evidence is listed in the details.",
   },
-  "wrong-revision": {
-    class: "infrastructure",
-    sentence: "The GPU job tested another commit than the one that was admitted.",
-    whatToDo: "A maintainer checks the execute workflow on the default branch.",
-  },
   "deletion-unproven": {
     class: "infrastructure",
     sentence: "The pod could not be proven gone; nothing is bought until it is.",
@@ -264,11 +259,6 @@ export const REASONS = {
     class: "refused",
     sentence: "This deployment does not serve this repository.",
     whatToDo: "The operator adds the repository's id to the deployment's allow-list.",
-  },
-  "wrong-event": {
-    class: "refused",
-    sentence: "This kind of event cannot start a GPU run.",
-    whatToDo: "Use one of the documented ways to ask for a run.",
   },
   "pull-request-not-found": {
     class: "refused",
@@ -514,16 +504,6 @@ export const REASONS = {
   },
 
   // Signals that changed nothing.
-  "duplicate-delivery": {
-    class: "note",
-    sentence: "This delivery was already processed.",
-    whatToDo: "Nothing.",
-  },
-  "stale-event": {
-    class: "note",
-    sentence: "The event is about an older attempt or commit than the current one.",
-    whatToDo: "Nothing.",
-  },
   "request-open": {
     class: "note",
     sentence: "A request for this commit is already open.",
@@ -533,11 +513,6 @@ export const REASONS = {
     class: "note",
     sentence: "Somebody else started a new attempt of one of our runs; it was cancelled and evaluated afresh.",
     whatToDo: "Use the check's own re-run button.",
-  },
-  draft: {
-    class: "note",
-    sentence: "The pull request is a draft; its check waits.",
-    whatToDo: "Mark the pull request as ready for review.",
   },
   "foreign-check": {
     class: "note",
@@ -552,11 +527,6 @@ export const REASONS = {
   "dispatch-lost": {
     class: "note",
     sentence: "GitHub's answer to a dispatch was lost, so the run is looked up by its name.",
-    whatToDo: "Nothing.",
-  },
-  "not-addressed": {
-    class: "note",
-    sentence: "The signal names nothing that this gate acts on.",
     whatToDo: "Nothing.",
   },
 } as const satisfies Readonly<Record<string, ReasonEntry>>;
