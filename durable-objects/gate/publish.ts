@@ -137,7 +137,8 @@ export async function publishCheck(
 /**
  * A create whose answer was lost may still arrive after a second one was sent: GitHub then has two check runs, and the one
  * nobody writes to would hang as "queued" for ever, the newest of its name. Whatever of this series is unfinished says the
- * same as the one we know.
+ * same as the one we know. So does our own run where an older word of ours, given up for want of an answer, arrived after the
+ * conclusion and opened it again.
  */
 async function concludeTwins(
   task: StoredTask,
@@ -183,7 +184,8 @@ async function write(
   const { github, ports } = context;
   const fields = fieldsOf(request, view, ports);
   let id = request.check.checkRunId;
-  const mayHaveTwins = id === null && repeated;
+  // A create that was given up may still make a second run, and an update that was given up may still undo a later one.
+  const mayHaveTwins = repeated;
   if (repeated) {
     // An earlier create or conclusion may have succeeded without our hearing of it: a completed run is not touched again.
     const listed = await github.listCheckRunsForRef(request.headSha, { filter: "all", appId: ports.appId });

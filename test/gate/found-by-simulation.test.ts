@@ -183,6 +183,43 @@ test("the second check of a create that was sent twice is concluded like the fir
   expect(waitingTask(gate.store)).toBeUndefined();
 });
 
+test("a check that an older word of ours opened again after its conclusion is concluded again", async () => {
+  const known = { id: "1", externalId: "r1:0", status: "queued" };
+  let listed: object[] = [];
+  const updated: string[] = [];
+  const { ports } = gateWith({
+    listCheckRunsForRef: () => Promise.resolve(ok({ items: listed, complete: true })),
+    createCheckRun: () => Promise.resolve(ok(known)),
+    updateCheckRun: (id: string) => {
+      updated.push(id);
+      return Promise.resolve(ok({ ...known, id }));
+    },
+  } as unknown as Partial<GitHubClient>);
+  const gate = new Gate(ports);
+  gate.accept(opened);
+  const id = gate.store.openRequests()[0]?.id ?? "";
+  known.externalId = `${id}:0`;
+  const perform = async (tries: number, kind: string): Promise<void> => {
+    const task = gate.store.task(gate.store.putTask("check", id, kind, {}, 0, 0, tries));
+    if (task === null) throw new Error("the task must be there");
+    const github = ports.github(repository, "77", { kind: "repository" });
+    const queueInfo = (requestId: string) => ({ ...gate.queueInfo(requestId) });
+    await publishCheck(task, { ports, store: gate.store, github, queueInfo }, () => undefined);
+  };
+  await perform(1, "check");
+  const request = gate.store.request(id);
+  if (request === null) throw new Error("the request must be there");
+  const verdict = { kind: "closed", reason: "closed", detail: "" } as const;
+  gate.store.saveRequest({ ...request, task: null, state: { kind: "concluded", at: 0, verdict } });
+  // The first try of this word had no answer: GitHub may perform it whenever it likes.
+  listed = [{ ...known }];
+  await perform(2, "check");
+  expect(gate.store.taskOf("check", id)?.kind).toBe("twins");
+  listed = [{ ...known, status: "in_progress" }];
+  await perform(1, "twins");
+  expect(updated).toEqual(["1", "1"]);
+});
+
 test("a check that was made before its configuration was read takes the configured name, and shadow mode's", async () => {
   const written: { readonly id?: string; readonly name?: string }[] = [];
   const { ports } = gateWith({
