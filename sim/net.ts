@@ -4,6 +4,7 @@
  */
 import type { FetchLike, Millis } from "../shared/ports.ts";
 import type { Faults, FaultKind } from "./faults.ts";
+import { SimHeaders, simResponse } from "./answer.ts";
 import { disarm, runAs, type Owner } from "./platform.ts";
 import type { Prng } from "./prng.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -13,7 +14,7 @@ export interface NetRequest {
   readonly method: string;
   readonly path: string;
   readonly query: URLSearchParams;
-  readonly headers: Headers;
+  readonly headers: SimHeaders;
   readonly body: string;
   /** Who asks. */
   readonly caller: string;
@@ -116,7 +117,7 @@ export class Net {
       method: init.method ?? "GET",
       path: url.pathname,
       query: url.searchParams,
-      headers: new Headers(init.headers),
+      headers: new SimHeaders(init.headers),
       body: typeof init.body === "string" ? init.body : "",
       caller,
       askedAt: this.#scheduler.now,
@@ -135,7 +136,7 @@ export class Net {
           if (fate === "done-but-dropped") return reject(new TypeError("the connection broke"));
           const body = fate === "half-answer" ? told.body.slice(0, Math.floor(told.body.length / 2)) : told.body;
           const empty = told.status === 204 || told.status === 304;
-          resolve(new Response(empty ? null : body, { status: told.status, headers: told.headers ?? {} }));
+          resolve(simResponse(told.status, empty ? null : body, told.headers ?? {}));
         },
         broken: () => {
           disarm(init.signal);

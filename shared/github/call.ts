@@ -193,14 +193,18 @@ function readAnswer(
   return err(failureFromAnswer({ status, headers, text }, now, secrets));
 }
 
-/** What Octokit sees: the status, and of an error its message and date, from which it tells a skewed clock. */
+/**
+ * What Octokit sees: that it went well, or of an error its status, message and date, from which it tells a skewed clock. It
+ * would make an exception of every 304 too, which is how most polls are answered and is long read here.
+ */
 function forOctokit(response: Response, text: string): Response {
+  if (response.status < 400) return new Response(null, { status: 204 });
   const headers = new Headers();
   for (const name of ["content-type", "date"]) {
     const value = response.headers.get(name);
     if (value !== null) headers.set(name, value);
   }
-  return new Response(response.status >= 400 ? text : null, { status: response.status, headers });
+  return new Response(text, { status: response.status, headers });
 }
 
 function report(deps: CallDeps, call: GitHubCall, response: Response | null, durationMs: number): void {

@@ -5,7 +5,7 @@
 import * as z from "zod";
 import { err, ok, type Result } from "../result.ts";
 import { withQuery, type GitHubAnswer, type GitHubCall } from "./call.ts";
-import type { EtagCache } from "./etag.ts";
+import type { EtagCache, EtagEntry } from "./etag.ts";
 import { parseExactJson } from "./exact-json.ts";
 import { NOT_JSON, type GitHubFailure } from "./failure.ts";
 import { whereUnreadable } from "./schema.ts";
@@ -62,12 +62,14 @@ export function createWire(send: Send, scope: string, etags?: EtagCache): Wire {
     const answer = await send(known === undefined ? call : { ...call, etag: known.etag });
     if (!answer.ok) return answer;
     const { status, etag, text, link } = answer.value;
-    const told =
-      status === 304 && known !== undefined ? { ...answer.value, text: known.text, link: known.link } : answer.value;
-    const parsed = parseAnswer(told, schema);
+    if (status === 304 && known !== undefined) {
+      const before = parsedBefore(known, schema);
+      return before.ok ? ok({ value: before.value, link: known.link }) : before;
+    }
+    const parsed = parseAnswer(answer.value, schema);
     if (!parsed.ok) return parsed;
     if (status !== 304 && etag !== null) etags?.set(key, { etag, text, link });
-    return ok({ value: parsed.value, link: told.link });
+    return ok({ value: parsed.value, link });
   }
 
   return {
@@ -99,7 +101,19 @@ export function createWire(send: Send, scope: string, etags?: EtagCache): Wire {
   };
 }
 
-export function parseAnswer<T>(answer: GitHubAnswer, schema: z.ZodType<T>): Result<T, GitHubFailure> {
+/** What a remembered text said by which schema: an answer that comes back with every 304 is parsed once. */
+const meanings = new WeakMap<EtagEntry, { readonly schema: z.ZodType; readonly value: unknown }>();
+
+function parsedBefore<T>(entry: EtagEntry, schema: z.ZodType<T>): Result<T, GitHubFailure> {
+  const known = meanings.get(entry);
+  // The same schema made it, so it has that schema's type.
+  if (known?.schema === schema) return ok(known.value as T);
+  const parsed = parseAnswer(entry, schema);
+  if (parsed.ok) meanings.set(entry, { schema, value: parsed.value });
+  return parsed;
+}
+
+export function parseAnswer<T>(answer: Pick<GitHubAnswer, "text">, schema: z.ZodType<T>): Result<T, GitHubFailure> {
   let json: unknown;
   try {
     json = parseExactJson(answer.text);

@@ -99,7 +99,10 @@ const price = z
 const text = z.string().max(500);
 const count = z.number().int().nonnegative();
 const cloudWord = z.enum(["SECURE", "COMMUNITY"]);
-const percent = z.number();
+// Made once: zod compiles a schema at its first use, which costs more than reading a pod.
+const used = z.object({ util: z.number() });
+const usedEach = z.array(used);
+const idText = z.string().min(1).max(200);
 const instant = z.unknown().transform((value, context) => {
   const at = parseTimestamp(value);
   if (at === null) context.addIssue({ code: "custom", message: "not a time" });
@@ -171,7 +174,7 @@ export function parseLegacyPod(value: unknown, names: TagNames = GPU_GATE_TAGS):
 }
 
 function readId(source: Readonly<Record<string, unknown>>): string | null {
-  const parsed = z.string().min(1).max(200).safeParse(source["id"]);
+  const parsed = idText.safeParse(source["id"]);
   return parsed.success ? parsed.data : null;
 }
 
@@ -194,8 +197,8 @@ function readRuntime(value: unknown): Pick<Pod, "runtimeUp" | "gpuUtilization" |
   if (value === undefined) return { runtimeUp: null, gpuUtilization: null, cpuUtilization: null };
   if (value === null) return { runtimeUp: false, gpuUtilization: null, cpuUtilization: null };
   const runtime = looseObject.parse(value);
-  const gpus = z.array(z.object({ util: percent })).safeParse(runtime["gpus"]);
-  const cpu = z.object({ util: percent }).safeParse(runtime["cpu"]);
+  const gpus = usedEach.safeParse(runtime["gpus"]);
+  const cpu = used.safeParse(runtime["cpu"]);
   return {
     // The documented create answer carries `{}` while the pod is still being placed.
     runtimeUp: Object.keys(runtime).length > 0 ? true : null,

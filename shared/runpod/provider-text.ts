@@ -112,9 +112,11 @@ export function parseJson(bodyText: string): unknown {
   }
 }
 
+const messageEntry = z.object({ message: z.string() });
+
 /** An entry of `errors`: a string in v2, an object with a message in GraphQL. */
 function wordOf(entry: unknown): string | undefined {
   if (typeof entry === "string") return entry;
-  const parsed = z.object({ message: z.string() }).safeParse(entry);
+  const parsed = messageEntry.safeParse(entry);
   return parsed.success ? parsed.data.message : undefined;
 }
