@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { WorkflowRun } from "../../local/github/model.ts";
+import { unzip } from "../../local/machine/unzip.ts";
 import { bundleCli } from "../../scripts/bundle-cli.ts";
 import { gpuGate } from "../hosted/io.ts";
 import { openBench, type Bench } from "../local-github/harness.ts";
@@ -40,6 +41,9 @@ async function prepare(request: string, sha: string): Promise<WorkflowRun> {
 
 const step = (run: WorkflowRun, name: string, job = "Archives and host tests"): unknown =>
   jobOf(run, job).steps.find((one) => one.name === name)?.conclusion;
+
+const manifestOf = (run: WorkflowRun): string =>
+  String(Object.values(unzip(run.artifacts.find((one) => one.name === MARKER)?.zip ?? Buffer.alloc(0)))[0]);
 
 const look = async (env: Readonly<Record<string, string>> = {}) =>
   gpuGate(["archive", "find", "--key", KEY], {
@@ -99,6 +103,8 @@ describe("a preparation whose content was built before", () => {
     ]);
     expect(step(second, "Run the host tests from the archives")).toBe("success");
     expect(jobOf(second, "Archives and host tests").log).toContain(`compiled for ${tested}`);
+    // The paid job can say so: the manifest, an artifact like any other, lists the mark.
+    expect([first, second].map((run) => manifestOf(run).includes("archives/REUSED"))).toEqual([false, true]);
     const names = second.artifacts.map((artifact) => artifact.name).filter((name) => name.startsWith("gpu-gate-arch"));
     expect(names).toHaveLength(7);
     putAside(second);
