@@ -18,7 +18,7 @@ import { dayLines, runDay } from "./day.ts";
 import { FAULT_KINDS, type FaultKind } from "./faults.ts";
 import { installPlatform } from "./platform.ts";
 import { unreached } from "./unreachable.ts";
-import { startProfile } from "./profile.ts";
+import { HeapWatch, startProfile } from "./profile.ts";
 import { DEFAULT_RUN, runSeed, shrink, type RunOptions, type RunResult } from "./run.ts";
 
 const { values } = parseArgs({
@@ -184,24 +184,6 @@ async function many(): Promise<boolean> {
       );
   }
   return failures.length > 0;
-}
-
-/** The least heap in use seen since the last word: what stays after garbage is collected. */
-class HeapWatch {
-  readonly lows: number[] = [];
-  #low = Infinity;
-
-  look(): void {
-    this.#low = Math.min(this.#low, process.memoryUsage().heapUsed);
-  }
-
-  /** The low water since the last time, megabytes. */
-  say(): number {
-    const megabytes = Math.round(this.#low / 1_048_576);
-    if (this.#low !== Infinity) this.lows.push(megabytes);
-    this.#low = Infinity;
-    return megabytes;
-  }
 }
 
 function cpuSeconds(): number {
