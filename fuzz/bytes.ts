@@ -1,5 +1,5 @@
 /** Damage below the level of text: bytes flipped, cut, doubled, in another encoding. */
-import fc from "fast-check";
+import * as fc from "fast-check";
 
 const KINDS = ["flip", "cut", "remove", "double", "insert"] as const;
 

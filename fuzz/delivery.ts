@@ -6,7 +6,7 @@ import { createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { gzipSync } from "node:zlib";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import * as z from "zod";
 import { byteChange, damagedBytes, encode, ENCODINGS, type ByteChange, type Encoding } from "./bytes.ts";
 import { damagedJson, jsonChange, type JsonChange } from "./json.ts";
@@ -101,7 +101,16 @@ export interface DeliveryCase {
 const often = <T>(usual: T, others: fc.Arbitrary<T>, weight = 6): fc.Arbitrary<T> =>
   fc.oneof({ weight, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: others });
 
-const headerWord = fc.constantFrom("", "pull request", "__proto__", "constructor", "toString", "a".repeat(200), "ping", "é");
+const headerWord = fc.constantFrom(
+  "",
+  "pull request",
+  "__proto__",
+  "constructor",
+  "toString",
+  "a".repeat(200),
+  "ping",
+  "é",
+);
 
 export const deliveryCase: fc.Arbitrary<DeliveryCase> = fc.record({
   example: fc.oneof(
@@ -132,7 +141,10 @@ export interface Delivery {
 
 let serial = 0;
 
-export function deliveryOf(given: DeliveryCase, secrets: { readonly now: string; readonly previous: string }): Delivery {
+export function deliveryOf(
+  given: DeliveryCase,
+  secrets: { readonly now: string; readonly previous: string },
+): Delivery {
   const { event, payload } = examples[given.example % examples.length] ?? { event: "ping", payload: {} };
   const text = given.json.length === 0 ? JSON.stringify(payload) : damagedJson(payload, given.json);
   const padded = given.padding === 0 ? text : text + " ".repeat(given.padding);

@@ -3,7 +3,7 @@
  * by escape, raw text that is no JSON at all. A plan of small numbers says what is damaged where, so that a case is a few
  * bytes, prints, and shrinks.
  */
-import fc from "fast-check";
+import * as fc from "fast-check";
 
 type Node =
   | { readonly kind: "object"; entries: [key: string, value: Node][] }
@@ -87,7 +87,21 @@ export const HOSTILE: readonly string[] = [
 ];
 
 /** Text that is no JSON where it stands. */
-const BROKEN: readonly string[] = ["", "undefined", "NaN", "'x'", "[", "{", "}", '"', "01", "0x10", "/*x*/1", "1,2", "\u0000"];
+const BROKEN: readonly string[] = [
+  "",
+  "undefined",
+  "NaN",
+  "'x'",
+  "[",
+  "{",
+  "}",
+  '"',
+  "01",
+  "0x10",
+  "/*x*/1",
+  "1,2",
+  "\u0000",
+];
 
 const KEYS: readonly string[] = [
   "__proto__",
@@ -200,7 +214,8 @@ function apply(root: Node, { what, at, by }: JsonChange): Node {
     }
     case "long": {
       const length = LENGTHS[by % LENGTHS.length] ?? 300;
-      const text = by % 3 === 0 ? `"${"a".repeat(length)}"` : by % 3 === 1 ? "9".repeat(length) : `[${"0,".repeat(length)}0]`;
+      const text =
+        by % 3 === 0 ? `"${"a".repeat(length)}"` : by % 3 === 1 ? "9".repeat(length) : `[${"0,".repeat(length)}0]`;
       return set({ kind: "text", text });
     }
     case "other-type":
@@ -221,7 +236,8 @@ function otherType(node: Node, by: number): string {
 
 function copy(node: Node): Node {
   if (node.kind === "array") return { kind: "array", items: node.items.map(copy) };
-  if (node.kind === "object") return { kind: "object", entries: node.entries.map(([key, value]) => [key, copy(value)]) };
+  if (node.kind === "object")
+    return { kind: "object", entries: node.entries.map(([key, value]) => [key, copy(value)]) };
   return node;
 }
 

@@ -55,7 +55,9 @@ const began = Date.now();
 const shares = chosen.reduce((sum, one) => sum + one.share, 0);
 for (const target of chosen) {
   const own = Math.max(1, Math.round((cases * target.share) / shares));
-  console.log(`${target.name}: ${only === undefined ? `${own} cases from seed ${seed}` : "one case"} (${target.about})`);
+  console.log(
+    `${target.name}: ${only === undefined ? `${own} cases from seed ${seed}` : "one case"} (${target.about})`,
+  );
   let saidAt = Date.now();
   const report = await watched(
     {

@@ -1,6 +1,6 @@
 /** Cases of one target, one after the other, in this thread: from a seed, or from the corpus. */
 import { performance } from "node:perf_hooks";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { polluted, thrown, type Session, type Target } from "./target.ts";
 
 export interface Finding {

@@ -1,5 +1,5 @@
 /** What a fuzz target is: cases that print as JSON, and a judge of its own that knows what must hold. */
-import type fc from "fast-check";
+import type * as fc from "fast-check";
 
 /** One bench that cases are tried on, one after the other. */
 export interface Session<Case> {

@@ -2,6 +2,7 @@
  * One target in a thread of its own. The thread writes each case into shared memory before it begins, so that a case that
  * never ends, or that eats the thread's memory, can still be named when the thread is gone.
  */
+import { join } from "node:path";
 import process from "node:process";
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -32,7 +33,9 @@ export interface Report {
 }
 
 /** What the thread says. */
-export type Word = { readonly kind: "progress"; readonly tally: Tally } | { readonly kind: "done"; readonly report: Report };
+export type Word =
+  | { readonly kind: "progress"; readonly tally: Tally }
+  | { readonly kind: "done"; readonly report: Report };
 
 export const CASE_BYTES = 256 * 1024;
 const HEADER_BYTES = 16;
@@ -85,7 +88,7 @@ export async function watched(
   options: { readonly hangMs: number; readonly onProgress?: (tally: Tally) => void },
 ): Promise<Report> {
   const board = new CaseBoard();
-  const worker = new Worker(new URL("./thread.ts", import.meta.url), {
+  const worker = new Worker(join(import.meta.dirname, "thread.ts"), {
     workerData: { task, buffer: board.buffer },
     resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
     execArgv: process.execArgv.filter((one) => !one.startsWith("--expose")),
@@ -104,7 +107,9 @@ export async function watched(
       options.onProgress?.(word.tally);
     });
     worker.on("error", (error) => resolve(lost(`the thread ended: ${error.message.slice(0, 300)}`)));
-    worker.on("exit", (code) => resolve(lost(`the thread ended with ${code} after ${Math.round(performance.now() - began)} ms`)));
+    worker.on("exit", (code) =>
+      resolve(lost(`the thread ended with ${code} after ${Math.round(performance.now() - began)} ms`)),
+    );
   });
   const done = { yes: false };
   const hung = (async (): Promise<Report> => {

@@ -1,10 +1,20 @@
 /** Damage to YAML text: what only YAML has (anchors, aliases, merges, tags), lines moved and indented, and plain bytes. */
-import fc from "fast-check";
+import * as fc from "fast-check";
 
-const KINDS = ["insert", "remove-line", "double-line", "indent", "swap-lines", "replace-value", "append", "prefix"] as const;
+const KINDS = [
+  "insert",
+  "remove-line",
+  "double-line",
+  "indent",
+  "swap-lines",
+  "replace-value",
+  "append",
+  "prefix",
+] as const;
 
 export interface YamlChange {
-  readonly what: (typeof KINDS)[number];
+  /** The last two are too slow to draw: kept cases have them, `by` counts thousands. */
+  readonly what: (typeof KINDS)[number] | "many-keys" | "nest";
   readonly at: number;
   readonly by: number;
 }
@@ -18,7 +28,10 @@ export const yamlChange: fc.Arbitrary<YamlChange> = fc.record({
 /** Nine anchors, each nine times the one before: three hundred million nodes when unfolded. */
 const BOMB = [
   "a0: &a0 [x, x, x, x, x, x, x, x, x]",
-  ...Array.from({ length: 8 }, (_, n) => `a${n + 1}: &a${n + 1} [${Array.from({ length: 9 }, () => `*a${n}`).join(", ")}]`),
+  ...Array.from(
+    { length: 8 },
+    (_, n) => `a${n + 1}: &a${n + 1} [${Array.from({ length: 9 }, () => `*a${n}`).join(", ")}]`,
+  ),
 ].join("\n");
 
 const LINES: readonly string[] = [
@@ -134,6 +147,12 @@ export function damagedYaml(text: string, changes: readonly YamlChange[]): strin
       case "prefix":
         lines = [...(LINES[by % LINES.length] ?? "").split("\n"), ...lines];
         break;
+      case "many-keys":
+        lines.push(...Array.from({ length: by * 1_000 }, (_, n) => `key${n}: &k${n} ${n}`));
+        break;
+      case "nest":
+        lines.push(`nested: ${"[".repeat(by * 1_000)}${"]".repeat(by * 1_000)}`);
+        break;
       case "remove-line":
         lines.splice(place, 1);
         break;
@@ -149,7 +168,10 @@ export function damagedYaml(text: string, changes: readonly YamlChange[]): strin
         break;
       }
       case "replace-value":
-        lines[place] = line.replace(/(: |- ).*$/, (_whole, mark: string) => `${mark}${VALUES[by % VALUES.length] ?? ""}`);
+        lines[place] = line.replace(
+          /(: |- ).*$/,
+          (_whole, mark: string) => `${mark}${VALUES[by % VALUES.length] ?? ""}`,
+        );
         break;
     }
   }

@@ -7,6 +7,7 @@ import * as z from "zod";
 import type { Observation } from "../../shared/lifecycle/reap.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Sql } from "../gate/ports.ts";
+import { storedJson } from "../gate/stored-json.ts";
 
 /** More suspects than this at once is a fault of another kind; the rest is suspected again at the next sweep. */
 const REMEMBERED = 500;
@@ -58,7 +59,7 @@ export class SweepMemory {
   #observations(): Observations {
     const text = this.#get("sweep_observations");
     if (text === null) return {};
-    const parsed = observationsSchema.safeParse(JSON.parse(text));
+    const parsed = observationsSchema.safeParse(storedJson(text));
     return parsed.success ? parsed.data : {};
   }
 

@@ -23,6 +23,7 @@ import type { LedgerOp } from "../../shared/lifecycle/step.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Sql } from "./ports.ts";
 import type { Store, StoredTask } from "./store.ts";
+import { storedJson } from "./stored-json.ts";
 
 /** Tries at reading the jobs, 3 s apart at first: the run was told to end, and a cancel takes its time. */
 const TRIES = 8;
@@ -140,7 +141,7 @@ export async function readCost(
     }
     if (ended || task.tries >= TRIES) store.removeTask(task.id);
     else
-      store.putTask("cost", task.subject, task.kind, JSON.parse(task.payload), at + 3_000 * task.tries, at, task.tries);
+      store.putTask("cost", task.subject, task.kind, storedJson(task.payload), at + 3_000 * task.tries, at, task.tries);
     return requestId === "" ? null : requestId;
   });
 }
@@ -173,10 +174,10 @@ export function costLines(sql: Sql, repositoryId: string, from: Millis, to: Mill
     ANSWER_LINES + 1,
   );
   const costs = rows.slice(0, ANSWER_LINES).flatMap((row) => {
-    const stored = storedSchema.safeParse(JSON.parse(row.report));
+    const stored = storedSchema.safeParse(storedJson(row.report));
     if (!stored.success) return [];
     const { report } = stored.data;
-    const end = row.record === null ? null : endSchema.parse(JSON.parse(row.record));
+    const end = row.record === null ? null : (endSchema.safeParse(storedJson(row.record)).data ?? null);
     const verdict = end?.state.kind === "concluded" ? (end.state.verdict ?? null) : null;
     const spoken = verdict !== null && (verdict.kind === "passed" || verdict.kind === "failed");
     const decisive = spoken && report.accepted && report.attemptNumber === end?.counts.attempts;
@@ -211,7 +212,7 @@ function save(sql: Sql, requestId: string, at: Millis | null, stored: z.infer<ty
 function load(sql: Sql, attemptId: string): z.infer<typeof storedSchema> | null {
   const row = sql.exec<CostRow>(`SELECT * FROM costs WHERE attempt_id = ? ORDER BY at LIMIT 1`, attemptId)[0];
   if (row === undefined) return null;
-  const parsed = storedSchema.safeParse(JSON.parse(row.report));
+  const parsed = storedSchema.safeParse(storedJson(row.report));
   return parsed.success ? parsed.data : null;
 }
 
@@ -222,7 +223,7 @@ function tellCheck(sql: Sql, store: Store, requestId: string): void {
   const reports = sql
     .exec<CostRow>(`SELECT * FROM costs WHERE request_id = ? ORDER BY at LIMIT 50`, requestId)
     .flatMap((row): CostReport[] => {
-      const parsed = storedSchema.safeParse(JSON.parse(row.report));
+      const parsed = storedSchema.safeParse(storedJson(row.report));
       return parsed.success ? [parsed.data.report] : [];
     });
   store.saveRequest({ ...request, costReport: costMarkdown(reports) });

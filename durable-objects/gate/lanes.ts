@@ -13,6 +13,7 @@ import type { Millis } from "../../shared/ports.ts";
 import { rentedRunnerIds } from "./dispatched.ts";
 import type { GatePorts } from "./ports.ts";
 import type { Store } from "./store.ts";
+import { storedJson } from "./stored-json.ts";
 
 export interface LaneView extends LaneRow {
   /** The switch's value at the last look, shortened; null: not set, or not read. */
@@ -61,7 +62,7 @@ export async function lookAtLanes(
 export function laneViews(store: Store, now: Millis): readonly LaneView[] {
   const config = store.config(store.meta("last_config") ?? "");
   if (config === null) return [];
-  const stored = sightings.safeParse(JSON.parse(store.meta("lanes") ?? "{}"));
+  const stored = sightings.safeParse(storedJson(store.meta("lanes") ?? "{}"));
   const freshAfter = now - STALE_ROUNDS * config.limits.reconcile * 1000;
   return laneRows(config.lanes).map((row) => {
     const seen = stored.success && Object.hasOwn(stored.data, row.name) ? stored.data[row.name] : undefined;

@@ -8,6 +8,7 @@ import type { Inside } from "./inside.ts";
 import { sealAudit } from "./sealing.ts";
 import type { Steps } from "./steps.ts";
 import type { StoredTask } from "./store.ts";
+import { storedJson } from "./stored-json.ts";
 
 /** Calls out at the same time, per gate: a Durable Object may hold six connections. */
 const PARALLEL = 5;
@@ -127,7 +128,7 @@ export class Loop {
   /** The same task under a new id, not begun; its request waits for that one. */
   #putAgain(task: StoredTask, dueAt: Millis, since: Millis, tries: number): void {
     const { store } = this.#inside;
-    const payload: unknown = JSON.parse(task.payload);
+    const payload = storedJson(task.payload);
     const id = store.putTask(task.lane, task.subject, task.kind, payload, dueAt, since, tries);
     if (task.lane !== "main") return;
     const request = store.request(task.subject);

@@ -19,6 +19,7 @@ import type { Steps } from "./steps.ts";
 import type { StoredTask } from "./store.ts";
 import { strayDone } from "./strays.ts";
 import { endUninvited } from "./uninvited.ts";
+import { storedJson } from "./stored-json.ts";
 
 /** How long a task waits whose request does not read. */
 const PARKED_MS = 5 * 60_000;
@@ -124,7 +125,7 @@ export class Work {
   #park(task: StoredTask, now: Millis): void {
     const { ports, store } = this.#inside;
     if (!store.isParked(task.subject)) return store.removeTask(task.id);
-    const payload: unknown = JSON.parse(task.payload);
+    const payload = storedJson(task.payload);
     store.putTask(task.lane, task.subject, task.kind, payload, now + PARKED_MS, now, task.tries);
     ports.log({ event: "request.parked", request: task.subject });
   }

@@ -1,7 +1,7 @@
 /** The repository's configuration: text in, a configuration or problems that a person can fix out, in bounded time. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { CONFIG } from "../../local/world/opening-day.ts";
 import { effectiveConfigHash, stableJson } from "../../shared/config/hash.ts";
 import { parseRepositoryConfig, problemText, type ConfigProblem } from "../../shared/config/load.ts";
@@ -19,7 +19,12 @@ export interface ConfigCase {
 }
 
 /** Every example of the documentation, and the local world's own. */
-const bases: readonly string[] = [CONFIG, "version: 1\n", ...documented("docs/configuration.md"), ...documented("docs/lanes.md")];
+const bases: readonly string[] = [
+  CONFIG,
+  "version: 1\n",
+  ...documented("docs/configuration.md"),
+  ...documented("docs/lanes.md"),
+];
 
 function documented(page: string): readonly string[] {
   const file = join(import.meta.dirname, "..", "..", page);
@@ -33,11 +38,14 @@ export const config = target<ConfigCase>({
   name: "config",
   about: "the configuration file, as YAML people and attackers write",
   share: 20,
-  sample: 150,
+  sample: 40,
   cases: fc.record({
     base: fc.nat(bases.length - 1),
     yaml: fc.array(yamlChange, { maxLength: 5 }),
-    bytes: fc.oneof({ weight: 5, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: fc.array(byteChange, { minLength: 1, maxLength: 3 }) }),
+    bytes: fc.oneof(
+      { weight: 5, arbitrary: fc.constant([]) },
+      { weight: 1, arbitrary: fc.array(byteChange, { minLength: 1, maxLength: 3 }) },
+    ),
   }),
   open: async () => openConfig(parseRepositoryConfig),
 });
@@ -48,12 +56,15 @@ export function openConfig(load: Load) {
     async judge(given: ConfigCase): Promise<string | null> {
       const written = damagedYaml(bases[given.base % bases.length] ?? "", given.yaml);
       const text =
-        given.bytes.length === 0 ? written : Buffer.from(damagedBytes(Buffer.from(written), given.bytes)).toString("utf8");
+        given.bytes.length === 0
+          ? written
+          : Buffer.from(damagedBytes(Buffer.from(written), given.bytes)).toString("utf8");
       const first = load(text);
       const second = load(text);
       if (first.ok !== second.ok) return "loaded twice, accepted once";
       if (!first.ok) {
-        if (!second.ok && JSON.stringify(first.error) !== JSON.stringify(second.error)) return "two loads, two lists of problems";
+        if (!second.ok && JSON.stringify(first.error) !== JSON.stringify(second.error))
+          return "two loads, two lists of problems";
         return problemsWrong(first.error, text);
       }
       return second.ok ? acceptedWrong(first.value, second.value, load) : null;
@@ -75,7 +86,8 @@ function problemsWrong(problems: readonly ConfigProblem[], text: string): string
     const told = problemText(problem, "gpu-gate.yml");
     if (told.length > 2_000) return `a problem told in ${told.length} characters: ${shown}`;
     if (/[\n\r\u0000\u2028]/.test(told)) return `a problem that breaks its line: ${shown}`;
-    if (/\[object |undefined|\bNaN\b|Symbol\(/.test(told) && !/undefined|NaN|object/.test(text)) return `a problem in a machine's words: ${shown}`;
+    if (/\[object |undefined|\bNaN\b|Symbol\(|call stack/.test(told) && !/undefined|NaN|object/.test(text))
+      return `a problem in a machine's words: ${shown}`;
     if (/\bat \S+ \(|\.ts:\d/.test(told)) return `a problem that shows a stack: ${shown}`;
   }
   return null;
@@ -89,7 +101,8 @@ async function acceptedWrong(one: RepositoryConfig, other: RepositoryConfig, loa
   // JSON is YAML: what was accepted, written out in full, must be accepted again and be the same.
   const again = load(stableJson(one));
   if (!again.ok) return `accepted, and refused when written out in full: ${JSON.stringify(again.error[0])}`;
-  if ((await effectiveConfigHash(again.value)) !== hash) return "accepted, and another configuration when written out in full";
+  if ((await effectiveConfigHash(again.value)) !== hash)
+    return "accepted, and another configuration when written out in full";
   if (Object.getPrototypeOf(one.lanes) !== Object.prototype) return "the lanes have another prototype";
   const files = PATHS.map((path) => ({ path, previousPath: null, special: null }));
   const classified = classify(one, { event: "pull_request", files, problem: null });

@@ -3,7 +3,7 @@
  * below says so: it is written from the documentation, reads the token by itself, and knows nothing of the product's code.
  */
 import { createHmac, createSign, createVerify } from "node:crypto";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import {
   base64url,
   claims,
@@ -24,7 +24,15 @@ import { target, unfit, type Session } from "../target.ts";
 const STRANGER = signingKey("stranger");
 const SECONDS = Math.floor(NOW / 1000);
 
-const SIGNERS = ["issuer", "stranger", "public-key-as-secret", "none", "empty-secret", "not-signed", "other-text"] as const;
+const SIGNERS = [
+  "issuer",
+  "stranger",
+  "public-key-as-secret",
+  "none",
+  "empty-secret",
+  "not-signed",
+  "other-text",
+] as const;
 const HEADERS: readonly Json[] = [
   {},
   { alg: "none" },
@@ -103,7 +111,19 @@ const CLAIMS: readonly Json[] = [
   { environment: "production" },
 ];
 
-const TAMPERS = ["no", "payload-after", "cut", "extra-part", "padding", "case", "blank", "nested", "huge", "other-header", "standard-alphabet"] as const;
+const TAMPERS = [
+  "no",
+  "payload-after",
+  "cut",
+  "extra-part",
+  "padding",
+  "case",
+  "blank",
+  "nested",
+  "huge",
+  "other-header",
+  "standard-alphabet",
+] as const;
 
 export interface TokenCase {
   readonly header: readonly number[];
@@ -116,7 +136,10 @@ export interface TokenCase {
 }
 
 const sometimes = <T>(arbitrary: fc.Arbitrary<T>, max: number, weight: number): fc.Arbitrary<readonly T[]> =>
-  fc.oneof({ weight, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: fc.array(arbitrary, { minLength: 1, maxLength: max }) });
+  fc.oneof(
+    { weight, arbitrary: fc.constant([]) },
+    { weight: 1, arbitrary: fc.array(arbitrary, { minLength: 1, maxLength: max }) },
+  );
 
 export const oidc = target<TokenCase>({
   name: "oidc",
@@ -128,9 +151,18 @@ export const oidc = target<TokenCase>({
     claims: sometimes(fc.nat(CLAIMS.length - 1), 3, 1),
     headerJson: sometimes(jsonChange, 2, 6),
     payloadJson: sometimes(jsonChange, 3, 4),
-    signer: fc.oneof({ weight: 5, arbitrary: fc.constant("issuer" as const) }, { weight: 1, arbitrary: fc.constantFrom(...SIGNERS) }),
-    tamper: fc.oneof({ weight: 5, arbitrary: fc.constant("no" as const) }, { weight: 1, arbitrary: fc.constantFrom(...TAMPERS) }),
-    scheme: fc.oneof({ weight: 9, arbitrary: fc.constant("Bearer") }, { weight: 1, arbitrary: fc.constantFrom("bearer", "BEARER", "Token", "Bearer ", "") }),
+    signer: fc.oneof(
+      { weight: 5, arbitrary: fc.constant("issuer" as const) },
+      { weight: 1, arbitrary: fc.constantFrom(...SIGNERS) },
+    ),
+    tamper: fc.oneof(
+      { weight: 5, arbitrary: fc.constant("no" as const) },
+      { weight: 1, arbitrary: fc.constantFrom(...TAMPERS) },
+    ),
+    scheme: fc.oneof(
+      { weight: 9, arbitrary: fc.constant("Bearer") },
+      { weight: 1, arbitrary: fc.constantFrom("bearer", "BEARER", "Token", "Bearer ", "") },
+    ),
   }),
   open: async () => openTokens(openBench),
 });
@@ -160,10 +192,13 @@ export function openTokens(made: () => Bench): Session<TokenCase> {
       if (accepted !== expected.opens) {
         return `${accepted ? "accepted" : "refused"} (${answer.status}), the model says ${expected.why}; ${because}`;
       }
-      if (accepted !== bench.opened.length > opened) return `answered ${answer.status} and ${accepted ? "opened nothing" : "opened a request"}`;
+      if (accepted !== bench.opened.length > opened)
+        return `answered ${answer.status} and ${accepted ? "opened nothing" : "opened a request"}`;
       // The bench's GitHub knows one run; of any other it says nothing.
-      const unknownRun = answer.status === 503 && expected.why.endsWith("the claim run_id") && text.includes('"unavailable"');
-      if (!accepted && answer.status !== 401 && answer.status !== 403 && !unknownRun) return `refused with ${answer.status}: ${text.slice(0, 200)}; ${because}`;
+      const unknownRun =
+        answer.status === 503 && expected.why.endsWith("the claim run_id") && text.includes('"unavailable"');
+      if (!accepted && answer.status !== 401 && answer.status !== 403 && !unknownRun)
+        return `refused with ${answer.status}: ${text.slice(0, 200)}; ${because}`;
       // A key id somebody invented is worth one look in a while, not one each.
       if (bench.keyFetches() - asked > 1) return "one token made it fetch the keys more than once";
       return unfit(text, [token.split(".")[2] ?? ""]);
@@ -209,7 +244,8 @@ function tokenOf(given: TokenCase): string {
 }
 
 function signature(signer: TokenCase["signer"], text: string): string {
-  const rsa = (key: typeof KEY, over = text): string => createSign("RSA-SHA256").update(over).sign(key.privateKey, "base64url");
+  const rsa = (key: typeof KEY, over = text): string =>
+    createSign("RSA-SHA256").update(over).sign(key.privateKey, "base64url");
   switch (signer) {
     case "issuer":
       return rsa(KEY);
@@ -218,7 +254,9 @@ function signature(signer: TokenCase["signer"], text: string): string {
     case "other-text":
       return rsa(KEY, `${text}x`);
     case "public-key-as-secret":
-      return createHmac("sha256", KEY.publicKey.export({ type: "spki", format: "pem" })).update(text).digest("base64url");
+      return createHmac("sha256", KEY.publicKey.export({ type: "spki", format: "pem" }))
+        .update(text)
+        .digest("base64url");
     case "empty-secret":
       return createHmac("sha256", "").update(text).digest("base64url");
     case "none":
@@ -261,11 +299,18 @@ function model(scheme: string, token: string, spent: Set<string>): Verdict {
   if (!(iat >= SECONDS - 3_600)) return no("older than anything may be");
   const jti = text("jti");
   if (jti.length < 8 || jti.length > 200) return no("no token id");
-  const numeric = ["repository_id", "repository_owner_id", "actor_id", "run_id"].every((name) => /^[1-9]\d{0,19}$/.test(text(name)));
+  const numeric = ["repository_id", "repository_owner_id", "actor_id", "run_id"].every((name) =>
+    /^[1-9]\d{0,19}$/.test(text(name)),
+  );
   const named = ["repository", "event_name", "ref", "job_workflow_ref", "workflow_ref", "runner_environment"].every(
     (name) => text(name) !== "" && text(name).length <= 500,
   );
-  if (!numeric || !named || !/^[1-9]\d{0,5}$/.test(text("run_attempt")) || !/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text("sha"))) {
+  if (
+    !numeric ||
+    !named ||
+    !/^[1-9]\d{0,5}$/.test(text("run_attempt")) ||
+    !/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(text("sha"))
+  ) {
     return no("a claim is missing");
   }
   if (!["101", "102"].includes(text("repository_id"))) return no("a repository that is not served");
@@ -292,9 +337,11 @@ function model(scheme: string, token: string, spent: Set<string>): Verdict {
 
 function jsonOf(part: string): Record<string, unknown> | null {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(part, "base64url"));
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(Buffer.from(part, "base64url"));
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null;
   } catch {
     return null;
   }

@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { auditText, tailLines } from "../../shared/audit/tail.ts";
 import { readPodRecord } from "../../shared/cost/record.ts";
 import { sha256Hex } from "../../shared/config/hash.ts";
@@ -49,7 +49,13 @@ const workflows = ["good", "bad"].flatMap((kind) =>
 const JUNIT =
   '<?xml version="1.0"?>\n<testsuites time="1.5"><testsuite name="s" time="1.5"><testcase name="a" classname="m" time="0.5"/>' +
   '<testcase name="b"><failure message="x &amp; y">boom</failure></testcase><testcase name="c"><skipped/></testcase></testsuite></testsuites>';
-const TIMES = ["2026-11-30T12:00:00.123Z", "2026-11-30 12:00:00 +0000 UTC", "Mon, 30 Nov 2026 12:00:00 GMT", "2026-11-30T12:00:00+14:59", "Monday, 30-Nov-26 12:00:00 GMT"];
+const TIMES = [
+  "2026-11-30T12:00:00.123Z",
+  "2026-11-30 12:00:00 +0000 UTC",
+  "Mon, 30 Nov 2026 12:00:00 GMT",
+  "2026-11-30T12:00:00+14:59",
+  "Monday, 30-Nov-26 12:00:00 GMT",
+];
 const POD_TAGS = JSON.stringify({
   GPU_GATE_DEPLOYMENT: "fuzz",
   GPU_GATE_REPOSITORY_ID: "101",
@@ -59,6 +65,16 @@ const POD_TAGS = JSON.stringify({
   GPU_GATE_KEEP: "false",
 });
 
+const AUDIT = {
+  repository: "101",
+  seq: 1,
+  at: 1_764_500_000_000,
+  request: "r1",
+  act: "request.conclude",
+  reason: "head-moved",
+  facts: { a: 1 },
+};
+
 const READERS: Readonly<Record<string, Reader>> = {
   lint: {
     bases: workflows,
@@ -67,9 +83,11 @@ const READERS: Readonly<Record<string, Reader>> = {
       const findings = lintWorkflows([{ path: "w.yml", text }]);
       const lines = text.split("\n").length;
       for (const one of findings) {
-        if (!(one.line >= 1 && one.line <= lines + 1 && one.column >= 1)) return `a finding at ${one.line}:${one.column} of ${lines} lines`;
+        if (!(one.line >= 1 && one.line <= lines + 1 && one.column >= 1))
+          return `a finding at ${one.line}:${one.column} of ${lines} lines`;
         if (one.message.trim() === "") return "a finding without words";
-        if (/[\n\r]/.test(one.message)) return `a finding that breaks its line: ${JSON.stringify(one.message.slice(0, 200))}`;
+        if (/[\n\r]/.test(one.message))
+          return `a finding that breaks its line: ${JSON.stringify(one.message.slice(0, 200))}`;
         if (one.message.length > 1_000) return `a finding of ${one.message.length} characters`;
       }
       return null;
@@ -81,13 +99,17 @@ const READERS: Readonly<Record<string, Reader>> = {
     read: (text) => {
       const report = parseJUnit(text);
       if (report.ok) {
-        if (report.value.seconds !== null && !(report.value.seconds >= 0)) return "a report that took less than no time";
-        if (report.value.cases.length > (text.match(/<testcase/g)?.length ?? 0)) return "more tests than the report has";
+        if (report.value.seconds !== null && !(report.value.seconds >= 0))
+          return "a report that took less than no time";
+        if (report.value.cases.length > (text.match(/<testcase/g)?.length ?? 0))
+          return "more tests than the report has";
         const failed = report.value.cases.filter(({ outcome }) => outcome === "failed").length;
         if (failed > (text.match(/<(?:failure|error)/g)?.length ?? 0)) return "more failures than the report has";
       }
       const evidence = evidenceFromJUnit(text);
-      return evidence.ok && !(evidence.value.tests >= 1 && Number.isSafeInteger(evidence.value.tests)) ? "evidence of no test" : null;
+      return evidence.ok && !(evidence.value.tests >= 1 && Number.isSafeInteger(evidence.value.tests))
+        ? "evidence of no test"
+        : null;
     },
   },
   nextest: {
@@ -95,7 +117,9 @@ const READERS: Readonly<Record<string, Reader>> = {
     as: "text",
     read: (text) => {
       const evidence = evidenceFromNextest(text);
-      return evidence.ok && !(evidence.value.tests >= 1 && Number.isSafeInteger(evidence.value.tests)) ? "evidence of no test" : null;
+      return evidence.ok && !(evidence.value.tests >= 1 && Number.isSafeInteger(evidence.value.tests))
+        ? "evidence of no test"
+        : null;
     },
   },
   evidence: {
@@ -107,7 +131,11 @@ const READERS: Readonly<Record<string, Reader>> = {
     },
   },
   inventory: {
-    bases: [JUNIT, '{"test-count":2,"rust-suites":{"a":{"binary-id":"a","testcases":{"t1":{"ignored":false}}}}}', "a::b: test\nc::d: test\n"],
+    bases: [
+      JUNIT,
+      '{"test-count":2,"rust-suites":{"a":{"binary-id":"a","testcases":{"t1":{"ignored":false}}}}}',
+      "a::b: test\nc::d: test\n",
+    ],
     as: "text",
     read: (text) => {
       for (const format of [guessFormat(text), "nextest", "junit", "plain"] as const) readInventory(format, text);
@@ -140,7 +168,13 @@ const READERS: Readonly<Record<string, Reader>> = {
     },
   },
   tree: {
-    bases: [JSON.stringify({ sha: "a".repeat(40), truncated: false, tree: [{ path: "a/b", mode: "100644", type: "blob", sha: "b".repeat(40) }] })],
+    bases: [
+      JSON.stringify({
+        sha: "a".repeat(40),
+        truncated: false,
+        tree: [{ path: "a/b", mode: "100644", type: "blob", sha: "b".repeat(40) }],
+      }),
+    ],
     as: "json",
     read: (text) => {
       const json = jsonOf(text);
@@ -162,27 +196,39 @@ const READERS: Readonly<Record<string, Reader>> = {
     as: "text",
     read: (text) => {
       const parts = text.split("/");
-      if (pathProblem(text) === null && (text.startsWith("/") || parts.includes("..") || text.includes("\u0000"))) return `the path ${JSON.stringify(text.slice(0, 80))} is let out of the archive`;
-      if (linkProblem("a/b", text) === null && (text.startsWith("/") || escapes("a/b", text))) return `the link ${JSON.stringify(text.slice(0, 80))} is let out of the archive`;
+      if (pathProblem(text) === null && (text.startsWith("/") || parts.includes("..") || text.includes("\u0000")))
+        return `the path ${JSON.stringify(text.slice(0, 80))} is let out of the archive`;
+      if (linkProblem("a/b", text) === null && (text.startsWith("/") || escapes("a/b", text)))
+        return `the link ${JSON.stringify(text.slice(0, 80))} is let out of the archive`;
       return null;
     },
   },
   provider: {
-    bases: ['{"title":"Bad Request","detail":"no longer any instances","errors":["x"],"status":400}', "<html>403</html>", `{"error":"key ${SECRET} is bad"}`],
+    bases: [
+      '{"title":"Bad Request","detail":"no longer any instances","errors":["x"],"status":400}',
+      "<html>403</html>",
+      `{"error":"key ${SECRET} is bad"}`,
+    ],
     as: "json",
     read: (text) => {
       const shown = plainText(text, [SECRET]);
       readProviderBody(text);
       if (shown.includes(SECRET)) return "a secret is shown";
-      return shown.length > 320 || /[\n\r\u0000-\u0008\u202e]/.test(shown) ? "a text that breaks its line or is too long" : null;
+      return shown.length > 320 || /[\n\r\u0000-\u0008\u202e]/.test(shown)
+        ? "a text that breaks its line or is too long"
+        : null;
     },
   },
   logs: {
-    bases: ['data: {"source":"container","line":"[gpu-gate] REFUSED (x)","ts":"t"}\n\ndata: {"source":"system","line":"pulling"}\n\n'],
+    bases: [
+      'data: {"source":"container","line":"[gpu-gate] REFUSED (x)","ts":"t"}\n\ndata: {"source":"system","line":"pulling"}\n\n',
+    ],
     as: "text",
     read: (text) => {
       const words = lastWords(readLogStream(text, [SECRET]), () => false);
-      return words !== null && (words.length > 200 || /[^A-Za-z0-9 .,:;()'/_+=%-]/.test(words)) ? `last words that are not plain: ${JSON.stringify(words.slice(0, 200))}` : null;
+      return words !== null && (words.length > 200 || /[^A-Za-z0-9 .,:;()'/_+=%-]/.test(words))
+        ? `last words that are not plain: ${JSON.stringify(words.slice(0, 200))}`
+        : null;
     },
   },
   times: {
@@ -197,7 +243,11 @@ const READERS: Readonly<Record<string, Reader>> = {
     },
   },
   limits: {
-    bases: ['"minute";r=0;t=12, "hour";r=2800;t=1812', '<https://x.test/?cursor=a%20b&page=2>; rel="next", <y>; rel="last"', "120"],
+    bases: [
+      '"minute";r=0;t=12, "hour";r=2800;t=1812',
+      '<https://x.test/?cursor=a%20b&page=2>; rel="next", <y>; rel="last"',
+      "120",
+    ],
     as: "text",
     read: (text) => {
       nextPageParameter(text, "page");
@@ -213,9 +263,13 @@ const READERS: Readonly<Record<string, Reader>> = {
       const tags = tagsFromEnv(env);
       const identity = { deployment: "fuzz", repositoryId: "101", attemptId: "r1-1" };
       const owned = ownedBy({ id: "p", name: podName(identity), tags }, "fuzz");
-      const said = (name: string): unknown => (typeof env === "object" && env !== null && Object.hasOwn(env, name) ? Reflect.get(env, name) : undefined);
+      const said = (name: string): unknown =>
+        typeof env === "object" && env !== null && Object.hasOwn(env, name) ? Reflect.get(env, name) : undefined;
       if (owned.kind !== "own") return null;
-      const ours = said("GPU_GATE_DEPLOYMENT") === "fuzz" && said("GPU_GATE_REPOSITORY_ID") === "101" && said("GPU_GATE_ATTEMPT") === "r1-1";
+      const ours =
+        said("GPU_GATE_DEPLOYMENT") === "fuzz" &&
+        said("GPU_GATE_REPOSITORY_ID") === "101" &&
+        said("GPU_GATE_ATTEMPT") === "r1-1";
       return ours ? null : "somebody else's pod is taken for ours";
     },
   },
@@ -228,13 +282,21 @@ const READERS: Readonly<Record<string, Reader>> = {
       try {
         exact = parseExactJson(text);
       } catch (error) {
-        return error instanceof SyntaxError ? (plain === undefined ? null : "JSON that is refused") : `it threw ${thrown(error)}`;
+        return error instanceof SyntaxError
+          ? plain === undefined
+            ? null
+            : "JSON that is refused"
+          : `it threw ${thrown(error)}`;
       }
       return plain === undefined ? "something that is no JSON was read" : sameShape(plain, exact);
     },
   },
   markdown: {
-    bases: ["# A\n\n| a | b |\n| - | - |\n| `x` | **y** |\n", "```\ncode\n```\n", `<details>${"x".repeat(70_000)}</details>🦄`],
+    bases: [
+      "# A\n\n| a | b |\n| - | - |\n| `x` | **y** |\n",
+      "```\ncode\n```\n",
+      `<details>${"x".repeat(70_000)}</details>🦄`,
+    ],
     as: "text",
     read: (text) => {
       const cut = cutMarkdown(text);
@@ -243,12 +305,13 @@ const READERS: Readonly<Record<string, Reader>> = {
   },
   audit: {
     bases: [
-      JSON.stringify({ outcome: "ok", logs: [{ message: [JSON.stringify({ repository: "101", audit: { seq: 1, at: 1764500000000, request: "r1", act: "request.conclude", reason: "head-moved", facts: { a: 1 } } })] }], exceptions: [] }),
-      JSON.stringify({ event: "audit", repository: "101", audit: { seq: 1, at: 1764500000000, request: "r1", act: "request.conclude", reason: "head-moved", facts: { a: 1 } } }),
+      JSON.stringify({ outcome: "ok", logs: [{ message: [JSON.stringify({ audit: AUDIT })] }], exceptions: [] }),
+      JSON.stringify({ audit: AUDIT }),
     ],
     as: "json",
     read: (text) => {
-      for (const line of tailLines(text)) if (/[\n\r\u0000-\u0008\u001b]/.test(line)) return `a line that breaks: ${JSON.stringify(line.slice(0, 200))}`;
+      for (const line of tailLines(text))
+        if (/[\n\r\u0000-\u0008\u001b]/.test(line)) return `a line that breaks: ${JSON.stringify(line.slice(0, 200))}`;
       auditText("101", { seq: 1, at: 0, request: null, act: text, reason: text, facts: { a: text } } as never);
       return null;
     },
@@ -285,7 +348,8 @@ function escapes(path: string, target_: string): boolean {
 
 /** Numbers may have become their own digits; nothing else may differ. */
 function sameShape(plain: unknown, exact: unknown): string | null {
-  if (typeof plain === "number" && typeof exact === "string") return Number(exact) === plain ? null : "digits of another number";
+  if (typeof plain === "number" && typeof exact === "string")
+    return Number(exact) === plain ? null : "digits of another number";
   if (Array.isArray(plain) && Array.isArray(exact)) {
     if (plain.length !== exact.length) return "a list of another length";
     for (const [index, item] of (plain as readonly unknown[]).entries()) {
@@ -370,7 +434,10 @@ export const parsers = target<ParserCase>({
     base: fc.nat(99),
     json: fc.array(jsonChange, { maxLength: 3 }),
     yaml: fc.array(yamlChange, { maxLength: 4 }),
-    bytes: fc.oneof({ weight: 3, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: fc.array(byteChange, { minLength: 1, maxLength: 4 }) }),
+    bytes: fc.oneof(
+      { weight: 3, arbitrary: fc.constant([]) },
+      { weight: 1, arbitrary: fc.array(byteChange, { minLength: 1, maxLength: 4 }) },
+    ),
     pieces: fc.array(fc.record({ piece: fc.nat(PIECES.length - 1), at: fc.nat(999) }), { maxLength: 3 }),
   }),
   open: async () => openParsers(READERS),

@@ -3,7 +3,7 @@
  * nothing dangerous may be read out of it: no pod is gone, no price is nothing, no list is whole that the text itself does
  * not say so.
  */
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { planCandidates } from "../../shared/runpod/candidates.ts";
 import { createRunPodClient, type RunPodClient } from "../../shared/runpod/client.ts";
 import { checkCreateContract } from "../../shared/runpod/contract.ts";
@@ -39,34 +39,92 @@ const POD = {
 };
 
 const BASES = {
-  list: { pods: [POD, { ...POD, id: "pod0002", status: "EXITED", cost: 0 }], pagination: { nextCursor: null, hasNextPage: false } },
+  list: {
+    pods: [POD, { ...POD, id: "pod0002", status: "EXITED", cost: 0 }],
+    pagination: { nextCursor: null, hasNextPage: false },
+  },
   get: POD,
   delete: {},
   create: { ...POD, status: "PROVISIONING", runtime: null },
   catalog: {
     gpus: [
-      { id: "NVIDIA RTX A4000", memory: 16, secure: true, price: { secure: 0.17 }, availability: "HIGH", cudaVersions: [{ version: "12.8" }] },
+      {
+        id: "NVIDIA RTX A4000",
+        memory: 16,
+        secure: true,
+        price: { secure: 0.17 },
+        availability: "HIGH",
+        cudaVersions: [{ version: "12.8" }],
+      },
       { id: "NVIDIA L4", memory: 24, secure: true, price: { secure: 0.39 }, availability: "NONE", cudaVersions: [] },
     ],
   },
-  prices: { data: { gpuTypes: [{ id: "NVIDIA L4", memoryInGb: 24, secureCloud: true, securePrice: 0.39, lowestPrice: { stockStatus: "High", uninterruptablePrice: 0.3 } }] } },
+  prices: {
+    data: {
+      gpuTypes: [
+        {
+          id: "NVIDIA L4",
+          memoryInGb: 24,
+          secureCloud: true,
+          securePrice: 0.39,
+          lowestPrice: { stockStatus: "High", uninterruptablePrice: 0.3 },
+        },
+      ],
+    },
+  },
   balance: { data: { myself: { clientBalance: 12.5, currentSpendPerHr: 0.2 } } },
-  bills: { records: [{ podId: "pod0001", totalAmount: 0.05, gpuAmount: 0.04, diskAmount: 0.01, startTime: "2026-11-30T11:00:00Z", endTime: "2026-11-30T12:00:00Z" }] },
+  bills: {
+    records: [
+      {
+        podId: "pod0001",
+        totalAmount: 0.05,
+        gpuAmount: 0.04,
+        diskAmount: 0.01,
+        startTime: "2026-11-30T11:00:00Z",
+        endTime: "2026-11-30T12:00:00Z",
+      },
+    ],
+  },
   problem: { title: "Bad Request", detail: "There are no longer any instances available", errors: ["x"], status: 400 },
-  contract: { paths: { "/v2/pods": { post: { requestBody: { content: { "application/json": { schema: { $ref: "#/components/schemas/P" } } } } } } }, components: { schemas: { P: { type: "object", properties: { name: { type: "string" }, gpu: { $ref: "#/components/schemas/P" } } } } } },
+  contract: {
+    paths: {
+      "/v2/pods": {
+        post: { requestBody: { content: { "application/json": { schema: { $ref: "#/components/schemas/P" } } } } },
+      },
+    },
+    components: {
+      schemas: {
+        P: { type: "object", properties: { name: { type: "string" }, gpu: { $ref: "#/components/schemas/P" } } },
+      },
+    },
+  },
   logs: { source: "container", line: "[gpu-gate] REFUSED (smoke) x", ts: "2026-11-30T11:50:00Z" },
 } as const;
 
 const NAMES = Object.keys(BASES) as readonly (keyof typeof BASES)[];
-const ASKS = ["listPods", "getPod", "deletePod", "createPod", "catalogGpus", "publicPrices", "balance", "billingPods", "openApiDocument", "getPodLogs"] as const;
-const STATUSES = [200, 200, 200, 200, 201, 202, 204, 299, 301, 400, 401, 402, 403, 404, 404, 408, 409, 410, 422, 429, 500, 502, 503, 504, 520, 599] as const;
+const ASKS = [
+  "listPods",
+  "getPod",
+  "deletePod",
+  "createPod",
+  "catalogGpus",
+  "publicPrices",
+  "balance",
+  "billingPods",
+  "openApiDocument",
+  "getPodLogs",
+] as const;
+const STATUSES = [
+  200, 200, 200, 200, 201, 202, 204, 299, 301, 400, 401, 402, 403, 404, 404, 408, 409, 410, 422, 429, 500, 502, 503,
+  504, 520, 599,
+] as const;
 const HEADERS: readonly Readonly<Record<string, string>>[] = [
   { "content-type": "application/json" },
   { "content-type": "text/html" },
   { "content-type": "application/problem+json", "retry-after": "1e9" },
   { "retry-after": "-5" },
   { "retry-after": "Mon, 30 Nov 2026 12:00:99 GMT" },
-  { "retry-after": "9".repeat(400), "ratelimit": '"a";r=0;t=99999999999999999999' },
+  { "retry-after": "9".repeat(400), ratelimit: '"a";r=0;t=99999999999999999999' },
   { "x-request-id": "<script>", "ratelimit-policy": ";;;;q=" },
   {},
 ];
@@ -91,10 +149,16 @@ export const runpodAnswers = target<RunPodCase>({
     ask: fc.constantFrom(...ASKS),
     base: fc.oneof({ weight: 5, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fc.nat(NAMES.length - 1) }),
     json: fc.array(jsonChange, { maxLength: 4 }),
-    bytes: fc.oneof({ weight: 5, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: fc.array(byteChange, { minLength: 1, maxLength: 3 }) }),
+    bytes: fc.oneof(
+      { weight: 5, arbitrary: fc.constant([]) },
+      { weight: 1, arbitrary: fc.array(byteChange, { minLength: 1, maxLength: 3 }) },
+    ),
     status: fc.constantFrom(...STATUSES),
     headers: fc.nat(HEADERS.length - 1),
-    broken: fc.oneof({ weight: 12, arbitrary: fc.constant("no" as const) }, { weight: 1, arbitrary: fc.constantFrom("reject", "mid-body", "empty", "html") }),
+    broken: fc.oneof(
+      { weight: 12, arbitrary: fc.constant("no" as const) },
+      { weight: 1, arbitrary: fc.constantFrom("reject", "mid-body", "empty", "html") },
+    ),
   }),
   open: async () => openRunPod(createRunPodClient),
 });
@@ -121,7 +185,12 @@ export function openRunPod(made: typeof createRunPodClient): Session<RunPodCase>
       const base = BASES[given.base === null ? FITTING[given.ask] : (NAMES[given.base] ?? "get")];
       let text = given.json.length === 0 ? JSON.stringify(base) : damagedJson(base, given.json);
       if (given.ask === "getPodLogs") text = `data: ${text}\n\n`;
-      const bytes = given.broken === "empty" ? new Uint8Array() : given.broken === "html" ? Buffer.from("<html>down</html>") : damagedBytes(Buffer.from(text), given.bytes);
+      const bytes =
+        given.broken === "empty"
+          ? new Uint8Array()
+          : given.broken === "html"
+            ? Buffer.from("<html>down</html>")
+            : damagedBytes(Buffer.from(text), given.bytes);
       const body = Buffer.from(bytes).toString("utf8");
       let calls = 0;
       const client = made({
@@ -147,7 +216,8 @@ export function openRunPod(made: typeof createRunPodClient): Session<RunPodCase>
         return `${given.ask} threw ${thrown(error)}`;
       }
       const wrong = judge(given, body, answer, calls);
-      if (wrong !== null) return `${given.ask}: ${wrong}: ${JSON.stringify(answer)?.slice(0, 400)} from ${given.status} ${body.slice(0, 300)}`;
+      if (wrong !== null)
+        return `${given.ask}: ${wrong}: ${JSON.stringify(answer)?.slice(0, 400)} from ${given.status} ${body.slice(0, 300)}`;
       // The contract is handed on as it came, to be compared and not to be shown.
       return given.ask === "openApiDocument" ? null : unfit(JSON.stringify(answer) ?? "", [KEY]);
     },
@@ -196,17 +266,25 @@ function judge(given: RunPodCase, body: string, answer: unknown, calls: number):
     case "listPods": {
       if (calls > 201) return `it asked ${calls} times`;
       if (value === undefined) return null;
-      const list = value as { readonly pods: readonly { readonly id: string; readonly status: string; readonly costPerHour: number | null }[]; readonly complete: boolean };
+      const list = value as {
+        readonly pods: readonly { readonly id: string; readonly status: string; readonly costPerHour: number | null }[];
+        readonly complete: boolean;
+      };
       const entries = isObject(json) && Array.isArray(json["pods"]) ? (json["pods"] as readonly unknown[]) : null;
       if (entries === null || !whole) return "a list was read out of something that is none";
       const ids = entries.map((entry) => (isObject(entry) ? entry["id"] : undefined));
-      if (list.complete && !ids.every((id) => typeof id === "string" && id !== "")) return "a list with an entry that has no id counts as complete";
-      if (list.complete && isObject(json) && more(json["pagination"])) return "a list that promises more counts as complete";
+      if (list.complete && !ids.every((id) => typeof id === "string" && id !== ""))
+        return "a list with an entry that has no id counts as complete";
+      if (list.complete && isObject(json) && more(json["pagination"]))
+        return "a list that promises more counts as complete";
       for (const pod of list.pods) {
         const raw = entries.filter((entry) => isObject(entry) && entry["id"] === pod.id) as readonly Loose[];
-        if (pod.status === "TERMINATED" && !raw.some((entry) => entry["status"] === "TERMINATED")) return "a pod counts as gone that the answer does not call so";
-        if (pod.costPerHour === 0 && !raw.some((entry) => Number(entry["cost"]) === 0)) return "a price was read as nothing";
-        if (pod.costPerHour !== null && !(Number.isFinite(pod.costPerHour) && pod.costPerHour >= 0)) return "a price that is none";
+        if (pod.status === "TERMINATED" && !raw.some((entry) => entry["status"] === "TERMINATED"))
+          return "a pod counts as gone that the answer does not call so";
+        if (pod.costPerHour === 0 && !raw.some((entry) => Number(entry["cost"]) === 0))
+          return "a price was read as nothing";
+        if (pod.costPerHour !== null && !(Number.isFinite(pod.costPerHour) && pod.costPerHour >= 0))
+          return "a price that is none";
       }
       return null;
     }
@@ -214,18 +292,23 @@ function judge(given: RunPodCase, body: string, answer: unknown, calls: number):
       if (told["kind"] === "not-found" && given.status !== 404) return "a pod counts as not found without a 404";
       if (told["kind"] !== "pod") return null;
       const pod = told["pod"] as { readonly id: string; readonly status: string };
-      if (!good || !isObject(json) || json["id"] !== "pod0001" || pod.id !== "pod0001") return "another pod speaks for this one";
-      return pod.status === "TERMINATED" && json["status"] !== "TERMINATED" ? "a pod counts as gone that the answer does not call so" : null;
+      if (!good || !isObject(json) || json["id"] !== "pod0001" || pod.id !== "pod0001")
+        return "another pod speaks for this one";
+      return pod.status === "TERMINATED" && json["status"] !== "TERMINATED"
+        ? "a pod counts as gone that the answer does not call so"
+        : null;
     }
     case "deletePod":
       if (told["kind"] === "deleted" && !good) return "a deletion counts as taken that was not";
       return told["kind"] === "not-found" && given.status !== 404 ? "a pod counts as not found without a 404" : null;
     case "createPod": {
       const kind = String(told["kind"]);
-      if (kind === "created" && !(good && isObject(json) && typeof json["id"] === "string" && json["id"] !== "")) return "a pod was read out of nothing";
+      if (kind === "created" && !(good && isObject(json) && typeof json["id"] === "string" && json["id"] !== ""))
+        return "a pod was read out of nothing";
       // Money may be running: only RunPod's own refusal proves that it is not.
       const unclear = good || given.broken === "reject" || given.status === 408;
-      if (unclear && kind !== "created" && kind !== "ambiguous") return "nothing counts as bought although it may have been";
+      if (unclear && kind !== "created" && kind !== "ambiguous")
+        return "nothing counts as bought although it may have been";
       const wait = told["retryAfterMs"];
       if (typeof wait === "number" && !(wait >= 0 && Number.isFinite(wait))) return "a wait that is none";
       return null;
@@ -252,7 +335,9 @@ function judge(given: RunPodCase, body: string, answer: unknown, calls: number):
     }
     case "billingPods": {
       const bills = (value ?? []) as readonly Loose[];
-      return bills.some((bill) => typeof bill["totalUsd"] !== "number" || !Number.isFinite(bill["totalUsd"])) ? "a bill that is none" : null;
+      return bills.some((bill) => typeof bill["totalUsd"] !== "number" || !Number.isFinite(bill["totalUsd"]))
+        ? "a bill that is none"
+        : null;
     }
     case "openApiDocument":
       // Reading a broken contract must end, and never say yes to a body that it does not describe.
@@ -260,7 +345,9 @@ function judge(given: RunPodCase, body: string, answer: unknown, calls: number):
       return null;
     case "getPodLogs": {
       const logs = value as { readonly lines: readonly { readonly line: string }[] } | undefined;
-      return logs?.lines.some(({ line }) => /[\n\r]/.test(line) || line.length > 400) === true ? "a log line that breaks its line" : null;
+      return logs?.lines.some(({ line }) => /[\n\r]/.test(line) || line.length > 400) === true
+        ? "a log line that breaks its line"
+        : null;
     }
   }
 }

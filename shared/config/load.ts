@@ -103,10 +103,7 @@ function told(text: string): string {
   return line.length > MAX_TOLD ? `${line.slice(0, MAX_TOLD)}…` : line;
 }
 
-function yamlProblem(
-  fault: { message: string; pos: [number, number] },
-  lines: LineCounter,
-): ConfigProblem {
+function yamlProblem(fault: { message: string; pos: [number, number] }, lines: LineCounter): ConfigProblem {
   return {
     ...placeOf(fault.pos[0], lines),
     path: "",

@@ -190,6 +190,7 @@ export interface Bench {
   call(path: string, token: string | null, body?: unknown): Promise<Response>;
   /** POST with exactly these headers and this body. */
   send(path: string, headers: Readonly<Record<string, string>>, body: BodyInit): Promise<Response>;
+  request(path: string, init: RequestInit): Promise<Response>;
 }
 
 const NOT_FOUND = (): Response => json({ message: "Not Found" }, { status: 404 });
@@ -283,6 +284,7 @@ export function openBench(setup: Setup = {}): Bench {
     setNow(at) {
       now = at;
     },
+    request: async (path, init) => app.request(path, init),
     send: async (path, headers, body) => app.request(path, { method: "POST", headers, body }),
     async call(path, token, body) {
       const headers = token === null ? {} : { authorization: `Bearer ${token}` };
