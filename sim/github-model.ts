@@ -101,6 +101,8 @@ export interface Run {
   readonly actor: User;
   readonly inputs: Readonly<Record<string, string>>;
   readonly createdAt: Millis;
+  /** Lists go without it until then. */
+  readonly listedFrom: Millis;
   triggering: User;
   attempt: number;
   status: "queued" | "in_progress" | "completed";
@@ -558,6 +560,9 @@ export class Repository {
       triggering: actor,
       inputs,
       createdAt: this.now,
+      listedFrom: this.#around.faults.strikes("github-list-lag", 0.4)
+        ? this.now + this.#around.rng.int(2_000, 60_000)
+        : this.now,
       attempt: 1,
       status: "queued",
       conclusion: null,

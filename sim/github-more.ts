@@ -75,6 +75,11 @@ export const MORE_HANDLERS: Readonly<Record<string, ServerHandler>> = {
       [...repository.pulls.values()].filter((pull) => pull.headSha === sha).map((pull) => repository.pullJson(pull)),
       null,
     ),
+  listRefs: (_server, repository, _request, [start = ""]) =>
+    json(
+      200,
+      groupRefs(repository).filter((one) => one.ref.startsWith(`refs/${decodeURIComponent(start)}`)),
+    ),
   branchRules: () =>
     json(200, [{ type: "merge_queue", parameters: { check_response_timeout_minutes: QUEUE_MINUTES } }]),
   variable: (_server, repository, _request, [name = ""]) => {
@@ -100,7 +105,16 @@ export function ownRunnerJson(runner: OwnRunner): Record<string, unknown> {
 
 const ORG = "^/orgs/[^/]+";
 
+/** The merge queue's branches: one for each group, as long as it lasts. */
+export function groupRefs(repository: Repository): readonly { readonly ref: string; readonly object: { readonly sha: string } }[] {
+  return [...repository.groups.values()]
+    .filter((group) => group.over === null)
+    .map((group) => ({ ref: group.headRef, object: { sha: group.headSha } }));
+}
+
 export const MORE_ROUTES: readonly Route[] = [
+  route("GET", "/actions/runs", "listWorkflowRuns"),
+  route("GET", "/git/matching-refs/(.+)", "listRefs"),
   route("GET", "/compare/(.+)", "compare"),
   route("GET", "/commits/([^/]+)/pulls", "commitPulls"),
   route("GET", "/rules/branches/(.+)", "branchRules"),

@@ -4,7 +4,7 @@ import type { Millis } from "../shared/ports.ts";
 import type { Faults } from "./faults.ts";
 import type { HookBook } from "./hook-book.ts";
 import { APP_ID, checkJson, CONFIG, iso, type CheckRun, type Repository } from "./github-model.ts";
-import { MORE_HANDLERS, MORE_ROUTES, ownRunnerJson, performAsApp } from "./github-more.ts";
+import { groupRefs, MORE_HANDLERS, MORE_ROUTES, ownRunnerJson, performAsApp } from "./github-more.ts";
 import { json, list, notFound, route, type Route, type ServerHandler } from "./github-wire.ts";
 import type { NetAnswer, NetRequest, Server } from "./net.ts";
 import type { Prng } from "./prng.ts";
@@ -182,6 +182,8 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
       ],
     }),
   getRef: (_server, repository, _request, [ref = ""]) => {
+    const queued = groupRefs(repository).find((one) => one.ref === `refs/${decodeURIComponent(ref)}`);
+    if (queued !== undefined) return json(200, queued);
     const number = Number(/^pull\/(\d+)\/merge$/.exec(decodeURIComponent(ref))?.[1] ?? "0");
     const pull = repository.pulls.get(number);
     const head = pull?.conflict === true ? undefined : repository.heads.get(pull?.headSha ?? "");
@@ -219,12 +221,13 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
     if (server.options.faults.strikes("dispatch-without-id", 0.15)) return { status: 204, body: "" };
     return json(200, { workflow_run_id: Number(run.id), run_url: "", html_url: "" });
   },
-  listWorkflowRuns: (_server, repository, request, [file = ""]) => {
+  listWorkflowRuns: (server, repository, request, [file]) => {
     const since = (request.query.get("created") ?? "").replace(">=", "");
     const event = request.query.get("event");
     const head = request.query.get("head_sha");
     const runs = [...repository.runs.values()]
-      .filter((run) => !run.gone && run.path === `.github/workflows/${file}`)
+      .filter((run) => !run.gone && run.listedFrom <= server.options.now())
+      .filter((run) => file === undefined || run.path === `.github/workflows/${file}`)
       .filter((run) => event === null || run.event === event)
       .filter((run) => head === null || run.headSha === head)
       .filter((run) => since === "" || Math.floor(run.createdAt / 1000) * 1000 >= Date.parse(since));
