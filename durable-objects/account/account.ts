@@ -14,6 +14,7 @@ import { migrate } from "../gate/schema.ts";
 import { compareBooks, type BookFinding, type BooksSeen } from "./compare.ts";
 import { MarketReader, type Market } from "./market.ts";
 import { AccountMoney, MONEY_TABLES, type OpenReservation } from "./money.ts";
+import { storedJson } from "../gate/stored-json.ts";
 
 export interface AccountPorts {
   readonly sql: Sql;
@@ -172,7 +173,7 @@ export class Account {
     const { sql, clock } = this.#ports;
     return sql.transaction(() => {
       const now = clock.now();
-      const lastProblems = problemsSchema.parse(JSON.parse(this.#meta("billing_problems") ?? "[]"));
+      const lastProblems = problemsSchema.parse(storedJson(this.#meta("billing_problems") ?? "[]"));
       const tried = Number(this.#meta("billing_tried_at") ?? "0");
       if (this.#meta("billing_day") === day || now - tried < retryMs) return { due: false, lastProblems };
       this.#setMeta("billing_tried_at", String(now));

@@ -11,6 +11,7 @@ import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { MoneyTable, type MoneyLineIn, type MoneyRow } from "./money-table.ts";
 import type { Sql, SqlValue } from "./ports.ts";
+import { storedJson } from "./stored-json.ts";
 
 export type Lane = "main" | "check" | "stray" | "reconcile" | "cost" | "rerun" | "deadline" | "aggregate";
 
@@ -265,6 +266,12 @@ export class Store {
     return this.#sql.exec<{ id: string }>(`SELECT id FROM attempts WHERE pod_name = ?`, podName)[0]?.id ?? null;
   }
 
+  /** Names of every pod that an attempt of this request has asked for. */
+  podNamesOf(requestId: string): ReadonlySet<string> {
+    const rows = this.#sql.exec<{ pod_name: string }>(`SELECT pod_name FROM attempts WHERE request_id = ?`, requestId);
+    return new Set(rows.map((row) => row.pod_name));
+  }
+
   // The lock and its queue.
 
   lock(): LockRow {
@@ -509,7 +516,7 @@ export class Store {
     if (kept !== undefined) return kept;
     const row = this.#sql.exec<{ config: string }>(`SELECT config FROM configs WHERE hash = ?`, hash)[0];
     if (row === undefined) return null;
-    const parsed = repositoryConfigSchema.safeParse(JSON.parse(row.config));
+    const parsed = repositoryConfigSchema.safeParse(storedJson(row.config));
     if (!parsed.success) return null;
     // A handful at most are in use at once.
     if (this.#configs.size >= 20) this.#configs.clear();
