@@ -3,7 +3,7 @@
  * books. Each test is a small life of its own.
  */
 import { describe, expect, it, type TestContext } from "vitest";
-import { CI, EXECUTE, PREPARE } from "../../local/world/workflows.ts";
+import { CI, ciScript, EXECUTE, PREPARE } from "../../local/world/workflows.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import { CONFIG, startLife, verdictOf, type Life } from "./life.ts";
 
@@ -66,6 +66,17 @@ describe("row 1: the pull request itself", () => {
     world.repository.setDraft(pull.number, false);
     expect(verdictOf(await world.concluded(pull.headSha))).toMatchObject({ kind: "passed" });
     expect(world.gate.store.requestsOfHead(pull.headSha, "pull-request")).toHaveLength(1);
+  });
+
+  it.concurrent("a reopened pull request is asked about again, by whoever reopened it", async (test) => {
+    const world = await life(test);
+    const pull = world.repository.openPullRequest({ author: "mira", draft: true, files: { "src/a.rs": "x" } });
+    await world.until(pull.headSha, "the draft's wait", ({ state }) => state.kind === "waiting");
+    world.repository.close(pull.number);
+    expect(verdictOf(await ended(world, pull.headSha, 1))).toMatchObject({ kind: "closed" });
+    world.repository.reopen(pull.number, "mona");
+    const again = await world.until(pull.headSha, "generation 2", (one) => one.generation === 2);
+    expect(again.openedBy).toMatchObject({ row: 1, actor: { login: "mona" } });
   });
 
   it.concurrent("prepares nothing for a head that a push inside the quiet period replaced", async (test) => {
@@ -139,6 +150,48 @@ describe("row 2: the trigger workflow", () => {
     const [run] = world.repository.runs(CI);
     const began = world.github.books.runs.find((entry) => entry.runId === run?.id && entry.what === "started");
     expect(dispatches(world, PREPARE)[0]?.at).toBeGreaterThanOrEqual(began?.at ?? Infinity);
+  });
+});
+
+describe("row 2: the trigger workflow that does not start", () => {
+  it.concurrent("another workflow's run is none; the late start of the right one opens the next generation", async (test) => {
+    const world = await startLife({ config: CONFIG.replace("trigger_start: 60", "trigger_start: 2") });
+    test.onTestFinished(() => world.close());
+    const { repository, github } = world;
+    const other = ".github/workflows/other.yml";
+    repository.commit({ files: { [other]: "name: Other\n" } });
+    github.setWorkflowScript(other, { ...ciScript, name: "Other" });
+    // The right one waits for a maintainer, as a first contribution's does.
+    github.setWorkflowScript(CI, { ...ciScript, on: ["workflow_dispatch"] });
+    const head = world.openCode("matmul");
+    const late = await ended(world, head, 1);
+    expect(verdictOf(late)).toMatchObject({ kind: "awaiting-approval", reason: "trigger-not-started" });
+    expect(repository.runs(other).length).toBeGreaterThan(0);
+    expect(dispatches(world, PREPARE)).toEqual([]);
+    const run = repository.runs(other)[0];
+    const known = world.gate.store.repository();
+    world.gate.accept({
+      guid: "late",
+      event: "workflow_run",
+      repository: known?.repository ?? { id: "", owner: "", name: "" },
+      installationId: known?.installationId ?? "",
+      signal: {
+        kind: "workflow-run",
+        action: "in_progress",
+        runId: String((run?.id ?? 0) + 1),
+        runAttempt: 1,
+        workflowPath: CI,
+        event: "pull_request",
+        status: "in_progress",
+        conclusion: null,
+        headSha: head,
+        headBranch: null,
+        headRepositoryId: null,
+        headRepositoryOwner: null,
+        triggeringActor: { id: "1", login: "mira" },
+      },
+    });
+    expect(world.request(head)).toMatchObject({ generation: 2, openedBy: { row: 2, actor: { login: "mira" } } });
   });
 });
 
