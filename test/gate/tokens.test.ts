@@ -91,11 +91,14 @@ it.each([
   expect(purposeOf({ method, path })).toBe(purpose);
 });
 
-it("a token for one repository names it by its id; an id no number holds narrows by purpose alone", () => {
+it("a token for one repository names it by its id; an id no number holds gets none for the others", () => {
   const scope = { installationId: "77", purpose: "checks" } as const;
   expect(narrowed({ ...scope, repositoryId: "101" })).toEqual({
     repository_ids: [101],
     permissions: { checks: "write" },
   });
-  expect(narrowed({ ...scope, repositoryId: "9007199254740993" })).toEqual({ permissions: { checks: "write" } });
+  expect(narrowed({ ...scope, repositoryId: "9007199254740993" })).toEqual({
+    repository_ids: [0],
+    permissions: { checks: "write" },
+  });
 });

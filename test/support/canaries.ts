@@ -37,6 +37,11 @@ function watch(where: string, text: string, home = ""): void {
   }
 }
 
+function textOf(chunk: unknown): string {
+  if (typeof chunk === "string") return chunk;
+  return chunk instanceof Uint8Array ? new TextDecoder().decode(chunk) : "";
+}
+
 /** What was found since it was last asked; empty when nothing was. For the tests of this file. */
 export function takeLeaks(): readonly string[] {
   return leaks.splice(0);
@@ -62,10 +67,10 @@ globalThis.fetch = async (input, init) => {
 
 for (const stream of [process.stdout, process.stderr]) {
   const write = stream.write.bind(stream);
-  stream.write = ((chunk: unknown, ...rest: []) => {
-    watch("what is printed", String(chunk));
+  stream.write = (chunk: unknown, ...rest: []) => {
+    watch("what is printed", textOf(chunk));
     return write(chunk as string, ...rest);
-  }) as typeof stream.write;
+  };
 }
 for (const name of ["log", "info", "warn", "error", "debug"] as const) {
   const print = console[name].bind(console);
@@ -84,7 +89,7 @@ prototype.spawn = function watched(options) {
     if (stream === null || stream === undefined) continue;
     const push = stream.push.bind(stream);
     stream.push = (chunk: unknown, encoding?: BufferEncoding) => {
-      if (chunk !== null) watch(`what ${String(this.spawnfile).split("/").at(-1)} prints`, String(chunk));
+      if (chunk !== null) watch(`what ${this.spawnfile.split("/").at(-1) ?? ""} prints`, textOf(chunk));
       return push(chunk, encoding);
     };
   }
