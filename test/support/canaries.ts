@@ -1,5 +1,5 @@
 /**
- * Watches a test file for secrets that leave their one place. Loaded before every test file of the suite's Node part.
+ * Watches a test file for secrets that leave their one place. Works for a test file that imports it, or for all of them as a setup file.
  *
  * What is secret is learned from the traffic itself: whatever stands in an `Authorization` header belongs to the server it
  * was first shown to, and a pod's registration and nonces to RunPod; and any text with the mark below is secret wherever it
