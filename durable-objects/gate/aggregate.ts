@@ -39,6 +39,9 @@ const QUIET_TRIES = 3;
 /** Tries when GitHub says that this App may not speak here any more, before the audit says so. */
 const FORBIDDEN_TRIES = 12;
 
+/** Tries to end the check of a head that is over: about a day. */
+const UNSAID_TRIES = 300;
+
 const FOREIGN_NOTED = 20;
 
 type Seen =
@@ -150,7 +153,8 @@ class Look {
     const { check } = before;
     if (check.name !== null && !check.completed) {
       const written = await this.#write(endedView(why), "same", own, before, check.name);
-      if (written.kind === "failed" && failureClass(written.failure) === "retry-later") {
+      // Also where the App may not speak for now: an archive is opened again, an App comes back, and the check would hang.
+      if (written.kind === "failed" && this.#task.tries < UNSAID_TRIES) {
         return this.#failed(written.failure, written.record);
       }
       record = written.record;

@@ -1,5 +1,7 @@
 /** Faults that the simulator found, each held by a test of its own. */
 import { expect, test } from "vitest";
+import { lookAtHead } from "../../durable-objects/gate/aggregate.ts";
+import { Aggregates } from "../../durable-objects/gate/aggregates.ts";
 import { Gate } from "../../durable-objects/gate/gate.ts";
 import { migrate } from "../../durable-objects/gate/schema.ts";
 import type { GatePorts } from "../../durable-objects/gate/ports.ts";
@@ -181,6 +183,45 @@ test("the second check of a create that was sent twice is concluded like the fir
   await perform(1, "twins");
   expect(updated).toEqual(["2"]);
   expect(waitingTask(gate.store)).toBeUndefined();
+});
+
+test("the aggregator's check of a head that ended while the App might not speak is concluded once it may", async () => {
+  let state = "open";
+  let mayWrite = true;
+  const said: unknown[] = [];
+  const run = { id: "9", externalId: "aggregate:x:1", status: "in_progress" };
+  const { ports, pass } = gateWith({
+    getPull: () => Promise.resolve(ok({ state, headSha: HEAD, headRef: "topic", draft: false })),
+    listCheckRunsForRef: () => Promise.resolve(ok({ items: [], complete: true })),
+    createCheckRun: () => Promise.resolve(ok(run)),
+    updateCheckRun: (_id: string, change: { readonly state: unknown }) => {
+      if (!mayWrite)
+        return Promise.resolve(err({ reason: "forbidden", acceptedPermissions: null, message: "archived" }));
+      said.push(change.state);
+      return Promise.resolve(ok(run));
+    },
+  } as unknown as Partial<GitHubClient>);
+  const gate = new Gate(ports);
+  gate.accept(opened);
+  const config = configFrom({ version: 1, required_checks: [{ name: "tests" }], aggregator: { name: "All checks" } });
+  gate.store.rememberConfig("hash", config);
+  gate.store.setMeta("last_config", "hash");
+  const aggregates = new Aggregates(ports.sql, gate.store);
+  aggregates.open(HEAD, 1, ports.clock.now());
+  const look = async (): Promise<void> => {
+    const task = gate.store.taskOf("aggregate", HEAD);
+    if (task === null) throw new Error("a look must be planned");
+    pass(5_000);
+    const github = ports.github(repository, "77", { kind: "repository" });
+    await lookAtHead(task, { ports, store: gate.store, aggregates, github, repositoryId: repository.id });
+  };
+  await look();
+  [state, mayWrite] = ["closed", false];
+  for (let times = 0; times < 20; times += 1) await look();
+  mayWrite = true;
+  await look();
+  expect(said.at(-1)).toMatchObject({ status: "completed" });
+  expect(gate.store.taskOf("aggregate", HEAD)).toBeNull();
 });
 
 test("a check that an older word of ours opened again after its conclusion is concluded again", async () => {
