@@ -62,31 +62,39 @@ function start(job: Job): Miniflare {
   });
 }
 
+/** How long an end may take before the whole process group goes with it. */
+const END_MS = 5_000;
+
 async function main(): Promise<void> {
   const lines = createInterface({ input: process.stdin });
+  let miniflare: Miniflare | null = null;
+  let cron: NodeJS.Timeout | undefined;
+  // Heard from the first moment on: an owner that dies while the Worker starts would otherwise leave it running for ever.
+  const end = () => {
+    clearInterval(cron);
+    setTimeout(() => process.kill(-process.pid, "SIGKILL"), END_MS).unref();
+    void (miniflare?.dispose() ?? Promise.resolve()).finally(() => process.exit(0));
+  };
+  lines.once("close", end);
+  process.once("SIGTERM", end);
   const first = await new Promise<string>((resolve) => lines.once("line", resolve));
   const job = jobSchema.parse(JSON.parse(first));
-  const miniflare = start(job);
-  await miniflare.ready;
+  const running = start(job);
+  miniflare = running;
+  await running.ready;
   let ticking = false;
-  const cron = setInterval(() => {
+  cron = setInterval(() => {
     // One tick at a time, as the platform's own trigger would at one a minute.
     if (ticking) return;
     ticking = true;
     // By a request and not by Miniflare's own handle of the Worker: that one waits without reading the Worker's log, and
     // a Worker that says much meanwhile waits for its reader.
-    void miniflare
+    void running
       .dispatchFetch("http://worker/cdn-cgi/local/scheduled?cron=*+*+*+*+*")
       .then((answer) => answer.text())
       .catch(() => undefined)
       .finally(() => (ticking = false));
   }, job.cronEveryMs);
-  const end = () => {
-    clearInterval(cron);
-    void miniflare.dispose().finally(() => process.exit(0));
-  };
-  lines.once("close", end);
-  process.once("SIGTERM", end);
   process.stdout.write("ready\n");
 }
 
