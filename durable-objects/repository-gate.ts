@@ -140,8 +140,9 @@ export class RepositoryGate extends DurableObject<Env> {
   }
 
   /** The operator's word about one request. */
-  operator(word: OperatorWord): OperatorAnswer {
-    return this.#gate.operator(word);
+  async operator(word: OperatorWord): Promise<OperatorAnswer> {
+    const parked = word.action === "release" && this.#gate.store.isParked(word.requestId);
+    return parked ? this.#gate.releaseParked(word) : this.#gate.operator(word);
   }
 
   /** Every decision about a pull request, a request or a pod, as JSON: facts are of many shapes. */

@@ -20,6 +20,7 @@ import { Inside } from "./inside.ts";
 import { Loop } from "./loop.ts";
 import { bookRunning } from "./money.ts";
 import { obeyOperator, type OperatorAnswer, type OperatorWord } from "./operator.ts";
+import { releaseParked } from "./parked.ts";
 import { sha256Hex } from "./perform.ts";
 import { takePodCall, type PodWord } from "./pod-call.ts";
 import type { GatePorts } from "./ports.ts";
@@ -210,6 +211,17 @@ export class Gate {
   async retain(word: RetainWord): Promise<RetainAnswer> {
     if (this.#readOnly) return { kind: "refused", detail: NEWER };
     const answer = await retainPod(word, this.#ports, this.store);
+    this.#loop.arm();
+    return answer;
+  }
+
+  /** The operator's `release` of a lock whose holder does not read; RunPod is asked whether a pod of it is left. */
+  async releaseParked(word: OperatorWord): Promise<OperatorAnswer> {
+    if (this.#readOnly) return { done: false, detail: NEWER };
+    const answer = await releaseParked(word, this.#ports, this.store, {
+      freeLock: () => this.#steps.freeLock(this.#ports.clock.now()),
+      audit: (requestId, note) => this.#inside.audit(requestId, note),
+    });
     this.#loop.arm();
     return answer;
   }

@@ -43,11 +43,16 @@ export interface OperatorHands {
 
 export function obeyOperator(word: OperatorWord, store: Store, now: Millis, hands: OperatorHands): OperatorAnswer {
   const request = store.request(word.requestId);
-  if (request === null) return { done: false, detail: `There is no request ${word.requestId} in this repository.` };
+  if (request === null) return { done: false, detail: whyNot(word.requestId, store) };
   const answer = act(word, request, store, now, hands);
   const facts = { by: word.by, why: word.reason, done: answer.done, answer: answer.detail.slice(0, 200) };
   hands.audit(request.id, audit(`operator.${word.action}`, null, facts));
   return answer;
+}
+
+function whyNot(requestId: string, store: Store): string {
+  if (!store.isParked(requestId)) return `There is no request ${requestId} in this repository.`;
+  return `The stored record of ${requestId} does not read; only \`release\` can be said of it.`;
 }
 
 function act(

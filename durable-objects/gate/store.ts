@@ -11,7 +11,6 @@ import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { MoneyTable, type MoneyLineIn, type MoneyRow } from "./money-table.ts";
 import type { Sql, SqlValue } from "./ports.ts";
-import { storedJson } from "./stored-json.ts";
 
 export type Lane = "main" | "check" | "stray" | "reconcile" | "cost" | "rerun" | "deadline" | "aggregate";
 
@@ -516,7 +515,7 @@ export class Store {
     if (kept !== undefined) return kept;
     const row = this.#sql.exec<{ config: string }>(`SELECT config FROM configs WHERE hash = ?`, hash)[0];
     if (row === undefined) return null;
-    const parsed = repositoryConfigSchema.safeParse(storedJson(row.config));
+    const parsed = repositoryConfigSchema.safeParse(JSON.parse(row.config));
     if (!parsed.success) return null;
     // A handful at most are in use at once.
     if (this.#configs.size >= 20) this.#configs.clear();

@@ -16,12 +16,15 @@ import { audit, backoff, type AuditNote } from "../../shared/lifecycle/step.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Store, StoredTask } from "./store.ts";
 
-/** A pod of the run is still being removed: looked at again after this long. */
-const UNPROVEN_PAUSE_MS = 1_000;
 /** Tries at a GitHub that does not answer: about half an hour. */
 const TRIES = 40;
 
-const payloadSchema = z.object({ requestId: z.string(), attempt: z.number().int() });
+const payloadSchema = z.object({
+  requestId: z.string(),
+  attempt: z.number().int(),
+  /** Looks at which a pod of the run was not proven gone yet: the pause grows with them. */
+  waits: z.number().int().default(0),
+});
 
 export interface UninvitedHands {
   readonly audit: (requestId: string, note: AuditNote) => void;
@@ -46,14 +49,19 @@ export async function endUninvited(
   now: () => Millis,
   hands: UninvitedHands,
 ): Promise<void> {
-  const { requestId, attempt } = payloadSchema.parse(JSON.parse(task.payload));
+  const { requestId, attempt, waits } = payloadSchema.parse(JSON.parse(task.payload));
   const runId = task.subject;
   const owner = store.request(requestId);
   if (owner === null) return store.removeTask(task.id);
   const later = (pauseUntil: Millis, tries: number): void => {
-    store.putTask("rerun", runId, "uninvited", { requestId, attempt }, pauseUntil, now(), tries);
+    store.putTask("rerun", runId, "uninvited", { requestId, attempt, waits: 0 }, pauseUntil, now(), tries);
   };
-  if (mayHavePod(owner, runId, store)) return later(now() + UNPROVEN_PAUSE_MS, task.tries - 1);
+  // Not a try at GitHub. A removal may go on for ever, and so do these looks, at most a minute apart.
+  const unproven = (): void => {
+    const payload = { requestId, attempt, waits: waits + 1 };
+    store.putTask("rerun", runId, "uninvited", payload, backoff(waits + 1, now(), null), now(), task.tries - 1);
+  };
+  if (mayHavePod(owner, runId, store)) return unproven();
 
   const end = (note: AuditNote, by: Actor | null): void =>
     hands.transaction(() => {
@@ -79,7 +87,7 @@ export async function endUninvited(
   const facts = { run: runId, attempt: run.attempt, by: by?.id ?? null };
   if (run.status === "completed") return end(audit("run.uninvited-ended", "uninvited-attempt", facts), by);
   // A pod may have appeared while GitHub answered.
-  if (mayHavePod(store.request(requestId) ?? owner, runId, store)) return later(now() + UNPROVEN_PAUSE_MS, task.tries);
+  if (mayHavePod(store.request(requestId) ?? owner, runId, store)) return unproven();
   const cancelled = await github.cancelRun(runId);
   if (!cancelled.ok) return retry(describeFailure(cancelled.error));
   if (cancelled.value === "not-cancellable") return retry("GitHub would not cancel the attempt yet");

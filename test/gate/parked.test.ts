@@ -5,6 +5,8 @@ import { nodeSql } from "../support/node-sql.ts";
 import { migrate } from "../../durable-objects/gate/schema.ts";
 import { Store } from "../../durable-objects/gate/store.ts";
 import { newRequest } from "../../shared/lifecycle/route.ts";
+import { parsePod, type Pod } from "../../shared/runpod/pod.ts";
+import { goOn, lives, rentedIn, repositoryOf, restore } from "../recovery/stored-lives.ts";
 import { REPOSITORY_ID, startGateWorld, type GateWorld } from "./world.ts";
 
 let world: GateWorld | null = null;
@@ -62,3 +64,95 @@ describe("a record that does not read", () => {
     expect(gate.store.taskOf("main", "r900")?.kind).toBe("authorize");
   });
 });
+
+describe("a holder of the GPU lock that does not read", () => {
+  const word = (action: "release" | "cancel" | "force", requestId: string) =>
+    ({ action, requestId, by: "operator", reason: "it hangs", micros: null }) as const;
+
+  /** A gate whose holder of the lock has a pod, somebody waiting behind it, and a record that does not read. */
+  function stuck() {
+    const life = lives.find((one) => one.name.startsWith("executing"));
+    if (life === undefined) throw new Error("there is a stored life that executes");
+    const sql = nodeSql();
+    restore(life, sql);
+    const rented = rentedIn(life, sql);
+    if (rented === null) throw new Error("it has a pod");
+    sql.exec(`UPDATE requests SET record = '{"id":"of next year"}' WHERE id = ?`, life.request);
+    const outside = goOn(sql, life.at, repositoryOf(life));
+    const { store } = outside.gate;
+    const acts = () => store.auditOf(life.request).filter((row) => row.act === "operator.release");
+    return { ...outside, store, sql, holder: life.request, podId: outside.rent(rented, life.request), rented, acts };
+  }
+
+  it("keeps the lock against every word but 'release', which is told which pod is in the way", async () => {
+    const { gate, store, holder, podId, pass, pods, acts } = stuck();
+    expect(gate.operator(word("cancel", holder))).toEqual({
+      done: false,
+      detail: `The stored record of ${holder} does not read; only \`release\` can be said of it.`,
+    });
+    expect(gate.operator(word("force", holder)).done).toBe(false);
+    pass(3);
+    const answer = await gate.releaseParked(word("release", holder));
+    expect(answer).toMatchObject({ done: false, detail: expect.stringContaining(podId) });
+    expect(store.lock().holder).toBe(holder);
+    expect([...pods.keys()]).toEqual([podId]);
+    expect(acts()).toHaveLength(1);
+    expect(JSON.parse(acts()[0]?.facts ?? "")).toMatchObject({ by: "operator", why: "it hangs", done: false });
+  });
+
+  it("gives the lock up once its pod is proven gone and two lists show none; the next in the queue goes on", async () => {
+    const { gate, store, holder, podId, pass, work, pods, acts } = stuck();
+    const next = store.firstInQueue();
+    expect(next).not.toBeNull();
+    pass(3);
+    await gate.releaseParked(word("release", holder));
+    await work(5);
+    expect(pods.size).toBe(0);
+    const line = store.ledgerLine(podId);
+    expect([line?.closed_at, line?.proven_at].every((at) => typeof at === "number")).toBe(true);
+    expect(await gate.releaseParked(word("release", holder))).toMatchObject({ done: false });
+    pass(0.1);
+    expect(await gate.releaseParked(word("release", holder))).toMatchObject({ done: false });
+    expect(store.lock().holder).toBe(holder);
+    pass(0.1);
+    expect(await gate.releaseParked(word("release", holder))).toMatchObject({ done: true });
+    expect(store.lock().holder).not.toBe(holder);
+    expect(acts().map((row) => (JSON.parse(row.facts) as { done: boolean }).done)).toEqual([false, false, false, true]);
+    await work(120);
+    expect(next === null ? null : store.request(next)?.state.kind).toBe("concluded");
+  });
+
+  it("keeps it while the list is not whole, and while a pod under its name may not show yet", async () => {
+    const { gate, store, holder, podId, pass, pods, rented, cut } = stuck();
+    expect((await gate.releaseParked(word("release", holder))).detail).toContain("does not show yet");
+    pass(3);
+    cut.lists = true;
+    expect((await gate.releaseParked(word("release", holder))).detail).toContain("could not be read whole");
+    cut.lists = false;
+    // Its own pod is another's by now, and one that the ledger has never seen has the name of its attempt.
+    pods.delete(podId);
+    store.ledger(
+      {
+        kind: "close",
+        attemptId: rented.id,
+        podId,
+        closedAt: 1,
+        provenAt: 1,
+        pricePerHour: 1,
+        estimateMicros: 1,
+        outcome: "",
+      },
+      holder,
+    );
+    pods.set("late", { ...rentAgain(rented.podName), id: "late" });
+    expect((await gate.releaseParked(word("release", holder))).detail).toContain("late");
+    expect(store.stray("late")).not.toBeNull();
+    expect(store.lock().holder).toBe(holder);
+  });
+});
+
+function rentAgain(name: string): Pod {
+  const parsed = parsePod({ id: "late", name, status: "RUNNING", createdAt: "2026-11-30T12:00:00Z", env: {} });
+  if (!parsed.ok) throw new Error(parsed.what);
+  return parsed.pod;
+}

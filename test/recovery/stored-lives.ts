@@ -87,6 +87,7 @@ export function goOn(sql: Sql, from: number, repositoryId: string, accountSql: S
   let now = from;
   const clock = { now: () => now };
   const pods = new Map<string, Pod>();
+  const cut = { lists: false };
   const bought: string[] = [];
   const completed = new Map<string, string>();
   const missing = () => Promise.resolve(err({ reason: "not-found" as const }));
@@ -107,7 +108,7 @@ export function goOn(sql: Sql, from: number, repositoryId: string, accountSql: S
         return Promise.resolve(pod === undefined ? { kind: "not-found" } : { kind: "pod", pod });
       },
       deletePod: (id: string) => Promise.resolve(pods.delete(id) ? { kind: "deleted" } : { kind: "not-found" }),
-      listPods: () => Promise.resolve(ok({ pods: [...pods.values()], complete: true, startedAtMs: now })),
+      listPods: () => Promise.resolve(ok({ pods: [...pods.values()], complete: !cut.lists, startedAtMs: now })),
       createPod: (body: { readonly name: string }) => {
         bought.push(body.name);
         return Promise.resolve({ kind: "failure", failure: { reason: "capacity" } });
@@ -145,6 +146,10 @@ export function goOn(sql: Sql, from: number, repositoryId: string, accountSql: S
     pods,
     bought,
     completed,
+    /** What of RunPod is cut off: lists miss their last page. */
+    cut,
+    /** So many minutes pass, and nothing is done. */
+    pass: (minutes: number): void => void (now += minutes * MINUTE),
     /** Puts the attempt's pod there, as RunPod shows it. */
     rent: (attempt: Attempt, requestId: string): string => {
       const id = attempt.pod?.id ?? `late-${attempt.id}`;
