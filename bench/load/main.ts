@@ -63,7 +63,9 @@ async function main(): Promise<number> {
     throw new Error(`--${name} takes a whole number from 0 to 100000, not '${values[name]}'.`);
   };
   const minute = number("runpod-minute") * (values.fast ? 100 : 1);
-  const options: Omit<LoadOptions, "say"> = {
+  const stop = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
+  const options: Omit<LoadOptions, "say" | "stop"> = {
     repositories: number("repositories"),
     pods: number("pods"),
     perSecond: number("rate"),
@@ -82,10 +84,10 @@ async function main(): Promise<number> {
   const say = (text: string) =>
     process.stdout.write(`${((Date.now() - began) / 1000).toFixed(1).padStart(6)}s  ${text}\n`);
   say("building and starting the world");
-  const report = await runLoad({ ...options, say });
+  const report = await runLoad({ ...options, say, stop: stop.signal });
   process.stdout.write(`\n${table(report)}\n\n`);
   if (values.json !== undefined) {
-    const written = { options: { ...options, seconds: options.seconds }, report };
+    const written = { options, report };
     writeFileSync(values.json, `${JSON.stringify(written, null, 2)}\n`);
   }
   const { problems } = report.judged;

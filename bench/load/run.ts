@@ -29,6 +29,8 @@ export interface LoadOptions {
   readonly cronEveryMs: number;
   /** What a GPU job must have taken to count (`evidence.min_seconds`, and a little). */
   readonly leastJobMs: number;
+  /** Fires when the person at the terminal has had enough: everything started here ends. */
+  readonly stop: AbortSignal;
   readonly say: (text: string) => void;
 }
 
@@ -84,12 +86,28 @@ const DRAIN_LIMIT_MS = 240_000;
 const LOOK_MS = 250;
 
 export async function runLoad(options: LoadOptions): Promise<LoadReport> {
-  const { say } = options;
   const logged: Record<string, number> = {};
   const world = await startLoadWorld({ ...options, quotas: options.quota, onLog: (line) => countLog(line, logged) });
+  const stopped = new Promise<never>((_, reject) => {
+    const end = () => reject(new Error("stopped before the end."));
+    if (options.stop.aborted) end();
+    options.stop.addEventListener("abort", end, { once: true });
+  });
+  try {
+    return await Promise.race([measure(world, options, logged), stopped]);
+  } finally {
+    await world.close();
+  }
+}
+
+async function measure(
+  world: LoadWorld,
+  options: LoadOptions,
+  logged: Readonly<Record<string, number>>,
+): Promise<LoadReport> {
+  const { say } = options;
   const delay = monitorEventLoopDelay();
   delay.enable();
-  let closed = false;
   const sender = new Worker(join(import.meta.dirname, "sender.ts"), {
     workerData: { url: world.worker.url, secret: world.webhookSecret } satisfies SenderSettings,
   });
@@ -181,7 +199,6 @@ export async function runLoad(options: LoadOptions): Promise<LoadReport> {
       drain: between(drainFrom, drainTo),
     };
     await world.worker.close();
-    closed = true;
     const gates = readGates(world.stateDir, Date.now());
     const judged = judge({
       planned,
@@ -208,8 +225,6 @@ export async function runLoad(options: LoadOptions): Promise<LoadReport> {
   } finally {
     delay.disable();
     await sender.terminate();
-    if (closed) await world.runpod.close();
-    await world.close();
   }
 }
 
