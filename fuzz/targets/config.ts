@@ -85,6 +85,7 @@ function problemsWrong(problems: readonly ConfigProblem[], text: string): string
     if (message.trim() === "" || fix.trim() === "") return `a problem without what is wrong or what to do: ${shown}`;
     const told = problemText(problem, "gpu-gate.yml");
     if (told.length > 2_000) return `a problem told in ${told.length} characters: ${shown}`;
+    // oxlint-disable-next-line no-control-regex
     if (/[\n\r\u0000\u2028]/.test(told)) return `a problem that breaks its line: ${shown}`;
     if (/\[object |undefined|\bNaN\b|Symbol\(|call stack/.test(told) && !/undefined|NaN|object/.test(text))
       return `a problem in a machine's words: ${shown}`;

@@ -214,6 +214,7 @@ const READERS: Readonly<Record<string, Reader>> = {
       const shown = plainText(text, [SECRET]);
       readProviderBody(text);
       if (shown.includes(SECRET)) return "a secret is shown";
+      // oxlint-disable-next-line no-control-regex
       return shown.length > 320 || /[\n\r\u0000-\u0008\u202e]/.test(shown)
         ? "a text that breaks its line or is too long"
         : null;
@@ -311,6 +312,7 @@ const READERS: Readonly<Record<string, Reader>> = {
     as: "json",
     read: (text) => {
       for (const line of tailLines(text))
+        // oxlint-disable-next-line no-control-regex
         if (/[\n\r\u0000-\u0008\u001b]/.test(line)) return `a line that breaks: ${JSON.stringify(line.slice(0, 200))}`;
       auditText("101", { seq: 1, at: 0, request: null, act: text, reason: text, facts: { a: text } } as never);
       return null;

@@ -2,7 +2,6 @@
  * Deliveries against the Worker's routes with a real gate behind them, in this process. What is stored is compared before
  * and after each one, by SQLite's own count of changed rows and, now and then, table by table.
  */
-import * as fc from "fast-check";
 import { Gate } from "../../durable-objects/gate/gate.ts";
 import type { GatePorts } from "../../durable-objects/gate/ports.ts";
 import { createGitHubClient } from "../../shared/github/client.ts";
