@@ -356,7 +356,7 @@ const root = join(import.meta.dirname, "..");
 
 interface Outcome {
   readonly mutant: Mutant;
-  readonly verdict: "caught" | "SURVIVED" | "STALE";
+  readonly verdict: "caught" | "SURVIVED" | "STALE" | "BROKE";
   readonly how: string;
   readonly seconds: number;
 }
@@ -388,8 +388,8 @@ function tryMutant(mutant: Mutant, seeds: number): Outcome {
     const caught = /seed (\d+): FAILED (\w+) at [\d.]+ s: (.*) \(\d+ events/.exec(run.stdout);
     if (caught !== null)
       return outcome("caught", `${caught[2]} at seed ${caught[1]}: ${(caught[3] ?? "").slice(0, 90)}`);
-    if (run.status !== 0)
-      return outcome("caught", `the run itself broke: ${run.stderr.trim().split("\n")[0]?.slice(0, 90) ?? ""}`);
+    // A run that broke shows nothing: the copy may have been taken while the tree was being changed.
+    if (run.status !== 0) return outcome("BROKE", run.stderr.trim().split("\n")[0]?.slice(0, 90) ?? "");
     return outcome("SURVIVED", `${seeds} seeds`);
   } finally {
     rmSync(dir, { recursive: true, force: true });

@@ -1,34 +1,23 @@
 /** One simulated deployment: providers, network, our objects, cron, people and faults, on one virtual clock. */
 import { runCron } from "../cron/index.ts";
-import type { CronGitHub, CronPorts } from "../cron/ports.ts";
-import { once, readRun } from "../cron/read-run.ts";
 import { CallRate, POD_CALLS } from "../durable-objects/gate/rate.ts";
-import { recordBills } from "../durable-objects/gate/bills.ts";
-import { gateMoney } from "../durable-objects/gate/money.ts";
-import { retentionOf } from "../durable-objects/gate/retention.ts";
-import { podStanding } from "../durable-objects/gate/standing.ts";
-import { createGitHubApp } from "../shared/github/app.ts";
-import { createGitHubAppClient } from "../shared/github/app-client.ts";
-import { createGitHubClient } from "../shared/github/client.ts";
 import { parseWebhook, type Deliveries, type Ignored } from "../shared/github/webhook.ts";
 import type { Delivery } from "../shared/lifecycle/signal.ts";
-import { DEFAULT_REAP_LIMITS } from "../shared/lifecycle/reap.ts";
-import type { Clock, Millis } from "../shared/ports.ts";
-import { ok } from "../shared/result.ts";
-import { createRunPodClient } from "../shared/runpod/client.ts";
+import type { Millis } from "../shared/ports.ts";
 import { podExitSchema, podProofSchema } from "../shared/runpod/pod-words.ts";
 import { Coverage } from "./coverage.ts";
+import { cronPortsOf } from "./cron-ports.ts";
 import { planDisasters } from "./disasters.ts";
 import { Faults, type FaultPlan } from "./faults.ts";
 import { VirtualGitHub } from "./github.ts";
 import { APP_ID, Repository, type CheckRun, type Hook } from "./github-model.ts";
 import { HookBook, type HookDelivered } from "./hook-book.ts";
-import { AccountHost, DEPLOYMENT, GateHost, newOwner, type HostSurroundings } from "./hosts.ts";
+import { AccountHost, GateHost, newOwner, type HostSurroundings } from "./hosts.ts";
 import { startMachine, type PodWordKind } from "./machine.ts";
 import { Net } from "./net.ts";
 import { Operators } from "./operators.ts";
 import { AGGREGATE, drawConfig, People } from "./people.ts";
-import { appKey, runAs, type Owner } from "./platform.ts";
+import { runAs, type Owner } from "./platform.ts";
 import { Prng } from "./prng.ts";
 import { VirtualRunPod, type VirtualPod } from "./runpod.ts";
 import { Scheduler } from "./scheduler.ts";
@@ -319,127 +308,10 @@ export class World implements WorldView {
       this.ticks.push(this.now);
       const owner = newOwner(this.scheduler);
       this.scheduler.activity += 1;
-      void runAs(owner, () => runCron(this.#cronPorts(owner))).then((report) => {
+      void runAs(owner, () => runCron(cronPortsOf(this, owner, (entry) => this.#logged(entry)))).then((report) => {
         for (const { reason } of report?.reap?.reaped ?? []) this.coverage.reason(reason);
       });
     });
-  }
-
-  #cronPorts(owner: Owner): CronPorts {
-    const clock: Clock = { now: () => this.now + this.skew };
-    const rpc = <T>(service: string, operation: string, body: () => T | Promise<T>): Promise<T> =>
-      this.net.rpc(owner, service, operation, body);
-    const inGate = <T>(id: string, body: (host: GateHost) => T): T => {
-      const host = this.hosts.find((one) => one.repository.id === id);
-      if (host === undefined) throw new Error(`no gate ${id}`);
-      return host.inside(() => body(host));
-    };
-    return {
-      deployment: DEPLOYMENT,
-      allowedRepositories: new Set(this.hosts.map((host) => host.repository.id)),
-      github: this.#cronGitHub(owner, clock, rpc),
-      gate: (id) => ({
-        introduce: (repository, installationId) =>
-          rpc("gate", "introduce", () => inGate(id, (host) => host.gate.introduce(repository, installationId))),
-        tick: () => rpc("gate", "tick", () => inGate(id, (host) => host.tick())),
-        podStandings: (questions, listedAt) =>
-          rpc("gate", "podStandings", () =>
-            inGate(id, (host) => questions.map((question) => podStanding(host.gate.store, question, listedAt))),
-          ),
-        adoptStray: (podId, why, createdAt, price) =>
-          rpc("gate", "adoptStray", () => inGate(id, (host) => host.gate.adoptStray(podId, why, createdAt, price))),
-        retentionOf: (podId) =>
-          rpc("gate", "retentionOf", () => inGate(id, (host) => retentionOf(host.gate.store, podId))),
-      }),
-      account: {
-        registered: () =>
-          rpc("account", "registered", () =>
-            this.account.inside((account) => account.registered().map((one) => one.id)),
-          ),
-        listPods: (notBefore) =>
-          rpc("account", "listPods", () => this.account.inside((account) => account.listPods(notBefore))),
-        beginSweep: (leaseMs) => rpc("account", "beginSweep", () => this.account.sweeps.begin(clock.now(), leaseMs)),
-        endSweep: (observations, cursor = null) =>
-          rpc("account", "endSweep", () => this.account.sweeps.end(observations, cursor)),
-        unregister: (id, before) =>
-          rpc("account", "unregister", () => this.account.inside((account) => account.unregister(id, before))),
-      },
-      runpod: createRunPodClient({
-        apiKey: this.runpod.apiKey,
-        baseUrl: "https://runpod.test",
-        graphqlUrl: "https://runpod.test/graphql",
-        fetch: this.net.fetchOf("cron", () => owner),
-        clock,
-        userAgent: "gpu-gate",
-      }),
-      books: {
-        account: {
-          openReservations: () =>
-            rpc("account", "openReservations", () => this.account.inside((account) => account.openReservations())),
-          compareBooks: (seen) =>
-            rpc("account", "compareBooks", () => this.account.inside((account) => account.compareBooks(seen))),
-          bills: (startMs, endMs) =>
-            rpc("account", "bills", () => this.account.inside((account) => account.bills(startMs, endMs))),
-          takeBillingTurn: (day, retryMs) =>
-            rpc("account", "takeBillingTurn", () =>
-              this.account.inside((account) => account.takeBillingTurn(day, retryMs)),
-            ),
-          billingDone: (day, problems) =>
-            rpc("account", "billingDone", () => this.account.inside((account) => account.billingDone(day, problems))),
-        },
-        gate: (id) => ({
-          money: (asked) =>
-            rpc("gate", "money", () => inGate(id, (host) => gateMoney(host.sql, host.gate.store, asked))),
-          recordBills: (bills, window) =>
-            rpc("gate", "recordBills", () =>
-              inGate(id, (host) =>
-                host.gate.readOnly
-                  ? { known: [], drifts: [] }
-                  : recordBills(host.sql, host.gate.store, bills, window, clock.now()),
-              ),
-            ),
-          note: (note) => rpc("gate", "note", () => inGate(id, (host) => host.gate.note(note))),
-        }),
-      },
-      board: { read: () => Promise.resolve(ok(null)), write: () => Promise.resolve(ok(null)) },
-      limits: DEFAULT_REAP_LIMITS,
-      clock,
-      log: (entry) => this.#logged(entry),
-    };
-  }
-
-  /** GitHub as cron asks it: in the App's own name, and the runs that pods name. */
-  #cronGitHub(
-    owner: Owner,
-    clock: Clock,
-    rpc: <T>(service: string, operation: string, body: () => T | Promise<T>) => Promise<T>,
-  ): CronGitHub {
-    const made = createGitHubApp(
-      { appId: APP_ID, privateKey: appKey(), apiUrl: "https://github.test" },
-      { fetch: this.net.fetchOf("cron", () => owner), clock },
-    );
-    if (!made.ok) throw new Error("the App's key must be usable");
-    const app = made.value;
-    const registered = once(() =>
-      rpc("account", "registered", () => this.account.inside((account) => account.registered())),
-    );
-    return {
-      app: createGitHubAppClient(app),
-      readRun: (repositoryId, runId) =>
-        readRun(
-          registered,
-          (repository, installationId, runners) =>
-            createGitHubClient({ app, repository: { ...repository, installationId }, runners }),
-          repositoryId,
-          runId,
-        ),
-      turns: {
-        take: (duty, everyMs) => rpc("account", "takeTurn", () => this.account.turns.take(duty, clock.now(), everyMs)),
-        keep: (duty, memory, more) => rpc("account", "keepTurn", () => this.account.turns.keep(duty, memory, more)),
-      },
-      redeliveryMs: 900_000,
-      findMs: 300_000,
-    };
   }
 
   #planOutages(): void {

@@ -1,0 +1,144 @@
+/** Cron's ports in the simulated world. */
+import type { CronGitHub, CronPorts } from "../cron/ports.ts";
+import { once, readRun } from "../cron/read-run.ts";
+import { recordBills } from "../durable-objects/gate/bills.ts";
+import { gateMoney } from "../durable-objects/gate/money.ts";
+import { retentionOf } from "../durable-objects/gate/retention.ts";
+import { podStanding } from "../durable-objects/gate/standing.ts";
+import { createGitHubAppClient } from "../shared/github/app-client.ts";
+import { createGitHubApp } from "../shared/github/app.ts";
+import { createGitHubClient } from "../shared/github/client.ts";
+import { DEFAULT_REAP_LIMITS } from "../shared/lifecycle/reap.ts";
+import type { Clock } from "../shared/ports.ts";
+import { ok } from "../shared/result.ts";
+import { createRunPodClient } from "../shared/runpod/client.ts";
+import { APP_ID } from "./github-model.ts";
+import { DEPLOYMENT, type GateHost } from "./hosts.ts";
+import type { Net } from "./net.ts";
+import { appKey, type Owner } from "./platform.ts";
+import type { WorldView } from "./view.ts";
+
+/** What of the world cron sees. */
+export type CronWorld = Pick<WorldView, "now" | "skew" | "hosts" | "account" | "runpod"> & { readonly net: Net };
+
+/** What the duties of one tick have: everything of ours over RPC that may fail, the vendors over the network. */
+export function cronPortsOf(
+  world: CronWorld,
+  owner: Owner,
+  log: (entry: Readonly<Record<string, unknown>>) => void,
+): CronPorts {
+  const clock: Clock = { now: () => world.now + world.skew };
+  const rpc = <T>(service: string, operation: string, body: () => T | Promise<T>): Promise<T> =>
+    world.net.rpc(owner, service, operation, body);
+  const inGate = <T>(id: string, body: (host: GateHost) => T): T => {
+    const host = world.hosts.find((one) => one.repository.id === id);
+    if (host === undefined) throw new Error(`no gate ${id}`);
+    return host.inside(() => body(host));
+  };
+  return {
+    deployment: DEPLOYMENT,
+    allowedRepositories: new Set(world.hosts.map((host) => host.repository.id)),
+    github: cronGitHub(world, owner, clock, rpc),
+    gate: (id) => ({
+      introduce: (repository, installationId) =>
+        rpc("gate", "introduce", () => inGate(id, (host) => host.gate.introduce(repository, installationId))),
+      tick: () => rpc("gate", "tick", () => inGate(id, (host) => host.tick())),
+      podStandings: (questions, listedAt) =>
+        rpc("gate", "podStandings", () =>
+          inGate(id, (host) => questions.map((question) => podStanding(host.gate.store, question, listedAt))),
+        ),
+      adoptStray: (podId, why, createdAt, price) =>
+        rpc("gate", "adoptStray", () => inGate(id, (host) => host.gate.adoptStray(podId, why, createdAt, price))),
+      retentionOf: (podId) =>
+        rpc("gate", "retentionOf", () => inGate(id, (host) => retentionOf(host.gate.store, podId))),
+    }),
+    account: {
+      registered: () =>
+        rpc("account", "registered", () =>
+          world.account.inside((account) => account.registered().map((one) => one.id)),
+        ),
+      listPods: (notBefore) =>
+        rpc("account", "listPods", () => world.account.inside((account) => account.listPods(notBefore))),
+      beginSweep: (leaseMs) => rpc("account", "beginSweep", () => world.account.sweeps.begin(clock.now(), leaseMs)),
+      endSweep: (observations, cursor = null) =>
+        rpc("account", "endSweep", () => world.account.sweeps.end(observations, cursor)),
+      unregister: (id, before) =>
+        rpc("account", "unregister", () => world.account.inside((account) => account.unregister(id, before))),
+    },
+    runpod: createRunPodClient({
+      apiKey: world.runpod.apiKey,
+      baseUrl: "https://runpod.test",
+      graphqlUrl: "https://runpod.test/graphql",
+      fetch: world.net.fetchOf("cron", () => owner),
+      clock,
+      userAgent: "gpu-gate",
+    }),
+    books: {
+      account: {
+        openReservations: () =>
+          rpc("account", "openReservations", () => world.account.inside((account) => account.openReservations())),
+        compareBooks: (seen) =>
+          rpc("account", "compareBooks", () => world.account.inside((account) => account.compareBooks(seen))),
+        bills: (startMs, endMs) =>
+          rpc("account", "bills", () => world.account.inside((account) => account.bills(startMs, endMs))),
+        takeBillingTurn: (day, retryMs) =>
+          rpc("account", "takeBillingTurn", () =>
+            world.account.inside((account) => account.takeBillingTurn(day, retryMs)),
+          ),
+        billingDone: (day, problems) =>
+          rpc("account", "billingDone", () => world.account.inside((account) => account.billingDone(day, problems))),
+      },
+      gate: (id) => ({
+        money: (asked) => rpc("gate", "money", () => inGate(id, (host) => gateMoney(host.sql, host.gate.store, asked))),
+        recordBills: (bills, window) =>
+          rpc("gate", "recordBills", () =>
+            inGate(id, (host) =>
+              host.gate.readOnly
+                ? { known: [], drifts: [] }
+                : recordBills(host.sql, host.gate.store, bills, window, clock.now()),
+            ),
+          ),
+        note: (note) => rpc("gate", "note", () => inGate(id, (host) => host.gate.note(note))),
+      }),
+    },
+    board: { read: () => Promise.resolve(ok(null)), write: () => Promise.resolve(ok(null)) },
+    limits: DEFAULT_REAP_LIMITS,
+    clock,
+    log: (entry) => log(entry),
+  };
+}
+
+/** GitHub as cron asks it: in the App's own name, and the runs that pods name. */
+function cronGitHub(
+  world: CronWorld,
+  owner: Owner,
+  clock: Clock,
+  rpc: <T>(service: string, operation: string, body: () => T | Promise<T>) => Promise<T>,
+): CronGitHub {
+  const made = createGitHubApp(
+    { appId: APP_ID, privateKey: appKey(), apiUrl: "https://github.test" },
+    { fetch: world.net.fetchOf("cron", () => owner), clock },
+  );
+  if (!made.ok) throw new Error("the App's key must be usable");
+  const app = made.value;
+  const registered = once(() =>
+    rpc("account", "registered", () => world.account.inside((account) => account.registered())),
+  );
+  return {
+    app: createGitHubAppClient(app),
+    readRun: (repositoryId, runId) =>
+      readRun(
+        registered,
+        (repository, installationId, runners) =>
+          createGitHubClient({ app, repository: { ...repository, installationId }, runners }),
+        repositoryId,
+        runId,
+      ),
+    turns: {
+      take: (duty, everyMs) => rpc("account", "takeTurn", () => world.account.turns.take(duty, clock.now(), everyMs)),
+      keep: (duty, memory, more) => rpc("account", "keepTurn", () => world.account.turns.keep(duty, memory, more)),
+    },
+    redeliveryMs: 900_000,
+    findMs: 300_000,
+  };
+}
