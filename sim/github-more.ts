@@ -106,7 +106,9 @@ export function ownRunnerJson(runner: OwnRunner): Record<string, unknown> {
 const ORG = "^/orgs/[^/]+";
 
 /** The merge queue's branches: one for each group, as long as it lasts. */
-export function groupRefs(repository: Repository): readonly { readonly ref: string; readonly object: { readonly sha: string } }[] {
+export function groupRefs(
+  repository: Repository,
+): readonly { readonly ref: string; readonly object: { readonly sha: string } }[] {
   return [...repository.groups.values()]
     .filter((group) => group.over === null)
     .map((group) => ({ ref: group.headRef, object: { sha: group.headSha } }));

@@ -106,6 +106,14 @@ function repository(more: Partial<Repository> = {}): Repository {
     runners: new Map(),
     checks: new Map([["1", check()]]),
     cancels: [],
+    groups: new Map(),
+    mainHistory: [],
+    treeOf: (sha: string) => sha,
+    standing: "ok",
+    silences: [],
+    limits: {},
+    keepAlways: false,
+    keepHeads: new Set(),
     heads: new Map([[HEAD, { prNumber: 1, files: [{ filename: "src/a.rs", status: "modified" }], mergeSha: MERGE }]]),
     asks: new Map(),
     config: "budget: { per_run: 2, per_day: 4, per_month: 9 }",
@@ -140,6 +148,9 @@ function world(
     up: true,
     startedAt: 0,
     writes: Math.random(),
+    lifted: new Map(),
+    keepAsked: new Set(),
+    destroyedRecords: new Set(),
     sql: { exec },
     gate: {
       readOnly: more.readOnly ?? false,
@@ -197,6 +208,29 @@ describe("I2", () => {
     const gone = pod({ releasedAt: 1, deletes: [{ askedAt: 1, performedAt: 1, by: "gate" }] });
     const rows = { ledger: [{ ...line, estimate_micros: 900_000 }] };
     expect(checker("I2").end?.(world({ pods: [gone], rows }))).toContain("s apart");
+  });
+});
+
+describe("a kept pod", () => {
+  const now = 2.5 * 3_600_000;
+  const kept = pod({ env: { ...pod().env, GPU_GATE_KEEP: "true" } });
+  const record = (until: number) => ({ strays: [{ record: JSON.stringify({ retained: { until } }) }] });
+  const asked = repository({ keepAlways: true });
+  const ticks = [now - 3 * MINUTE, now - 2 * MINUTE, now - MINUTE];
+  const i3 = (more: Parameters<typeof world>[0]) => checker("I3").step?.(world({ pods: [kept], now, ticks, ...more }));
+
+  test("outlives the backstop with a word and a record that can be read, until its end", () => {
+    expect(i3({ repository: asked, rows: record(now + MINUTE) })).toBeNull();
+    expect(i3({ repository: asked, rows: record(now - 3_600_000) })).toContain("nobody removes it");
+    expect(i3({ repository: asked, rows: { strays: [{ record: "{" }] } })).toContain("nobody removes it");
+    expect(i3({ rows: record(now + MINUTE) })).toContain("nobody removes it");
+  });
+
+  test("is not one pod too many", () => {
+    const pods = [kept, pod({ id: "p2" })];
+    const rows = record(now + MINUTE);
+    expect(checker("I1").step?.(world({ pods, now, rows, repository: asked }))).toBeNull();
+    expect(checker("I1").step?.(world({ pods, now, rows }))).toContain("pays for 2 pods");
   });
 });
 
@@ -316,7 +350,7 @@ describe("I8", () => {
   test("before the pod is gone, unread, another attempt, a finished one", () => {
     expect(cancelled(unfinished, [pod()])).toContain("before its pod");
     expect(cancelled(null, [])).toContain("without having been read");
-    expect(cancelled({ attempt: 2, status: "queued" }, [])).toContain("attempt 2");
+    expect(cancelled({ attempt: 2, status: "queued" }, [])).toContain("2 was read");
     expect(cancelled({ attempt: 1, status: "completed" }, [])).toContain("completed");
   });
 });
