@@ -45,6 +45,7 @@ export function parseRepositoryConfig(text: string): Result<RepositoryConfig, Co
     logLevel: "error",
   });
   const faults = [...document.errors, ...document.warnings];
+  if (faults.some((fault) => OUT_OF_STACK.test(fault.message))) return err([TOO_DEEP]);
   if (faults.length > 0) {
     return err(faults.slice(0, MAX_PROBLEMS).map((fault) => yamlProblem(fault, lines)));
   }
@@ -54,6 +55,7 @@ export function parseRepositoryConfig(text: string): Result<RepositoryConfig, Co
   try {
     raw = document.toJS({ maxAliasCount: MAX_ALIASES });
   } catch (error) {
+    if (OUT_OF_STACK.test(String(error))) return err([TOO_DEEP]);
     return err([
       whole(`its aliases cannot be resolved (${String(error)})`, "Write the values out instead of using `*name`."),
     ]);
@@ -107,13 +109,14 @@ function yamlProblem(fault: { message: string; pos: [number, number] }, lines: L
   return {
     ...placeOf(fault.pos[0], lines),
     path: "",
-    message: told(`not readable as YAML: ${TOO_DEEP.test(fault.message) ? "it nests too deeply" : fault.message}`),
+    message: told(`not readable as YAML: ${fault.message}`),
     fix: "Correct the YAML at this place.",
   };
 }
 
-/** How the library says that it ran out of stack. */
-const TOO_DEEP = /call stack/i;
+/** How the library says that it ran out of stack: wherever it was then, which is not the same place twice. */
+const OUT_OF_STACK = /call stack/i;
+const TOO_DEEP = whole("it nests too deeply to be read", "Remove the brackets or the indentation that nobody needs.");
 
 function repeatedProblem(offset: number, lines: LineCounter): ConfigProblem {
   const message = "this key is written twice in the same place";
