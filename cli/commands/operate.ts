@@ -13,7 +13,8 @@ gpu-gate operator cancel|force|release|approve --repository ID --request REQUEST
 
   cancel    ends the request: what was rented is deleted and proven gone, then its check says who ended it
   force     the same, and its removal is tried now instead of after the pause it waits in
-  release   frees the GPU lock of a request that has ended and still holds it; refused while it may own a pod
+  release   frees the GPU lock of a request that has ended and still holds it; refused while it may own a pod.
+            One whose record does not read is freed once RunPod shows no pod of it: ask again as the answer says
   approve   gives a request that ended over budget another run under a cap of its own (--usd); the deployment's cap stays
 
   --repository ID   numeric id of the repository

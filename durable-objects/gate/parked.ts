@@ -76,7 +76,7 @@ function decide(
   // While RunPod answered, somebody else may have asked the same, or newer code may have read it.
   if (store.lock().holder !== requestId || !store.isParked(requestId)) return no("It does not hold the GPU lock.");
   const now = ports.clock.now();
-  const names = store.podNamesOf(requestId);
+  const names = podNamesOf(requestId, ports);
   const there = listing.pods.filter((pod) => !podIsGone(pod) && isOf(pod, requestId, names, ports, store));
   const paid = store.openLedgerLines().filter((line) => line.request_id === requestId);
   const left = new Set([...there.map((pod) => pod.id), ...paid.map((line) => line.pod_id)]);
@@ -107,6 +107,12 @@ function decide(
   store.setMeta(MARK, "");
   hands.freeLock();
   return { done: true, detail: "RunPod has no pod of it; the GPU lock is free, and the next in the queue has it." };
+}
+
+/** Names of every pod that an attempt of this request has asked for. */
+function podNamesOf(requestId: string, { sql }: GatePorts): ReadonlySet<string> {
+  const rows = sql.exec<{ pod_name: string }>(`SELECT pod_name FROM attempts WHERE request_id = ?`, requestId);
+  return new Set(rows.map((row) => row.pod_name));
 }
 
 /** By id, by the name of one of its attempts, or by its tags: each alone is enough to keep the lock. */

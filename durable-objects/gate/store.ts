@@ -1,9 +1,8 @@
 /**
  * Rows of the gate's database as typed values. No decision is made here; whoever calls holds the transaction.
  */
-import * as z from "zod";
 import { repositoryConfigSchema, type RepositoryConfig } from "../../shared/config/schema.ts";
-import { requestSchema, type GateRequest } from "../../shared/lifecycle/model.ts";
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import { requestId as requestIdOf } from "../../shared/lifecycle/request-id.ts";
 import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import type { AuditNote, LedgerOp } from "../../shared/lifecycle/step.ts";
@@ -11,42 +10,14 @@ import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { MoneyTable, type MoneyLineIn, type MoneyRow } from "./money-table.ts";
 import type { Sql, SqlValue } from "./ports.ts";
+import { laneSchema, readRecord } from "./rows.ts";
+import type { AuditRow, Lane, LedgerLine, LockRow, StoredTask, StrayRow, TaskRow } from "./rows.ts";
 
-export type Lane = "main" | "check" | "stray" | "reconcile" | "cost" | "rerun" | "deadline" | "aggregate";
 
-export interface StoredTask {
-  readonly id: number;
-  readonly lane: Lane;
-  /** Request id, pod id, head SHA, or `repository`. */
-  readonly subject: string;
-  readonly kind: string;
-  readonly payload: string;
-  readonly dueAt: Millis;
-  readonly startedAt: Millis | null;
-  readonly tries: number;
-}
-
-type TaskRow = {
-  id: number;
-  lane: string;
-  subject: string;
-  kind: string;
-  payload: string;
-  due_at: number;
-  started_at: number | null;
-  tries: number;
-};
-
-export interface LockRow {
-  readonly holder: string | null;
-  readonly fence: number;
-  readonly since: Millis | null;
-}
+export type { AuditRow, Lane, LedgerLine, LockRow, StoredTask, StrayRow } from "./rows.ts";
 
 /** Parsed records kept, by their text of a few thousand characters each. */
 const RECORDS_KEPT = 50;
-
-const laneSchema = z.enum(["main", "check", "stray", "reconcile", "cost", "rerun", "deadline", "aggregate"]);
 
 export class Store {
   readonly #sql: Sql;
@@ -263,12 +234,6 @@ export class Store {
 
   attemptOfPodName(podName: string): string | null {
     return this.#sql.exec<{ id: string }>(`SELECT id FROM attempts WHERE pod_name = ?`, podName)[0]?.id ?? null;
-  }
-
-  /** Names of every pod that an attempt of this request has asked for. */
-  podNamesOf(requestId: string): ReadonlySet<string> {
-    const rows = this.#sql.exec<{ pod_name: string }>(`SELECT pod_name FROM attempts WHERE request_id = ?`, requestId);
-    return new Set(rows.map((row) => row.pod_name));
   }
 
   // The lock and its queue.
@@ -625,39 +590,3 @@ export class Store {
     }));
   }
 }
-
-function readRecord(record: string): GateRequest | null {
-  try {
-    const parsed = requestSchema.safeParse(JSON.parse(record));
-    return parsed.success ? parsed.data : null;
-  } catch {
-    return null;
-  }
-}
-
-export type LedgerLine = {
-  pod_id: string;
-  attempt_id: string;
-  request_id: string;
-  gpu_id: string | null;
-  tier: string;
-  price_per_hour: number | null;
-  paid_from: number;
-  closed_at: number | null;
-  proven_at: number | null;
-  estimate_micros: number | null;
-  outcome: string | null;
-  billed_micros: number | null;
-};
-
-export type AuditRow = {
-  seq: number;
-  at: number;
-  request_id: string | null;
-  act: string;
-  reason: string | null;
-  facts: string;
-  hash: string | null;
-};
-
-export type StrayRow = { pod_id: string; why: string; since: number; done_at: number | null; record: string };
