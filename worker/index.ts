@@ -7,6 +7,7 @@ import { mountExplainApi } from "./explain-api.ts";
 import { mountOperatorApi } from "./operator-api.ts";
 import { platformOperatorPorts } from "./platform-operator.ts";
 import { platformPorts } from "./platform-ports.ts";
+import { mountSweepApi } from "./workflow-sweep.ts";
 
 export { FleetBoard } from "../durable-objects/fleet-board.ts";
 export { RepositoryGate } from "../durable-objects/repository-gate.ts";
@@ -16,6 +17,10 @@ const app = createApp(platformPorts);
 mountCostsApi(app, platformOperatorPorts);
 mountExplainApi(app, platformOperatorPorts);
 mountOperatorApi(app, platformOperatorPorts);
+mountSweepApi(app, (env) => ({
+  board: async () => platformPorts(env).board.read(),
+  tick: async () => runCron(platformCron(env)),
+}));
 
 export default {
   fetch: (request, env, context) => app.fetch(request, env, context),

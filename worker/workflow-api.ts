@@ -16,7 +16,22 @@ export function mountWorkflowApi(
   app: Hono<{ Bindings: Env }>,
   portsOf: (env: Env) => WorkflowPorts = platformWorkflowPorts,
 ): void {
-  const on = (method: "GET" | "POST", path: string, route: Route): void => {
+  const on = workflowRoutes(app, portsOf);
+  on("POST", "/v1/recover", (context, ports) => receiveRecover(context.req.raw, ports));
+  on("POST", "/v1/validate", (context, ports) => receiveValidate(context.req.raw, ports));
+  on("GET", "/v1/requests/:id", (context, ports) =>
+    receiveProgress(context.req.raw, context.req.param("id") ?? "", ports),
+  );
+  on("POST", "/v1/classify", (context, ports) => receiveClassify(context.req.raw, ports));
+  on("POST", "/v1/probe", (context, ports) => receiveProbe(context.req.raw, ports));
+}
+
+/** How a route of this API is added: answers are data, a gate's silence is an answer, and a 401 says what to show. */
+export function workflowRoutes(
+  app: Hono<{ Bindings: Env }>,
+  portsOf: (env: Env) => WorkflowPorts,
+): (method: "GET" | "POST", path: string, route: Route) => void {
+  return (method, path, route) => {
     app.on(method, path, async (context) => {
       const ports = portsOf(context.env);
       const answer = await answered(route, context, ports);
@@ -25,13 +40,6 @@ export function mountWorkflowApi(
       return context.json(answer.body, answer.status);
     });
   };
-  on("POST", "/v1/recover", (context, ports) => receiveRecover(context.req.raw, ports));
-  on("POST", "/v1/validate", (context, ports) => receiveValidate(context.req.raw, ports));
-  on("GET", "/v1/requests/:id", (context, ports) =>
-    receiveProgress(context.req.raw, context.req.param("id") ?? "", ports),
-  );
-  on("POST", "/v1/classify", (context, ports) => receiveClassify(context.req.raw, ports));
-  on("POST", "/v1/probe", (context, ports) => receiveProbe(context.req.raw, ports));
 }
 
 /** A gate that does not answer is the one failure that arrives as an exception. */

@@ -1,9 +1,8 @@
 /** `gpu-gate recover`: has the control plane judge one pull request again, and waits for the verdict if told to. */
 import { parseArgs } from "node:util";
-import { EXIT_NO, EXIT_OK, UsageError, type Command } from "../command.ts";
-import { awaitVerdict, dispatch, readTrusted, secondsOption } from "../dispatch.ts";
-import { keepInput } from "../keep.ts";
-import { repositoryHere, userGitHub, userToken } from "../user-github.ts";
+import { err, ok } from "../../shared/result.ts";
+import { UsageError, type Command } from "../command.ts";
+import { START_OPTIONS, startTrusted } from "../start-trusted.ts";
 
 const usage = `
 gpu-gate recover PR_NUMBER [--keep MINUTES] [--wait] [options]
@@ -28,52 +27,22 @@ export const recoverCommand: Command = {
   summary: "Have one pull request judged again, and wait for the verdict",
   usage,
   run: async (args, io) => {
-    const { values, positionals } = parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        keep: { type: "string" },
-        wait: { type: "boolean", default: false },
-        repository: { type: "string" },
-        poll: { type: "string", default: "15" },
-        timeout: { type: "string", default: "36000" },
-      },
-    });
+    const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options: START_OPTIONS });
     const [text = "", ...rest] = positionals;
     if (rest.length > 0) throw new UsageError("one pull request at a time: give one number.");
     if (!/^[1-9]\d{0,9}$/.test(text)) {
       throw new UsageError(`PR_NUMBER must be a number above zero, not '${text}'.`);
     }
-    const keep = keepInput(values.keep);
-    const pollMs = secondsOption(values.poll, "--poll");
-    const timeoutMs = secondsOption(values.timeout, "--timeout");
-    const repository = await repositoryHere(values.repository, io);
-    const fail = (problem: string): number => {
-      io.stderr(`gpu-gate recover: ${problem}\n`);
-      return EXIT_NO;
-    };
-
-    const token = await userToken(io);
-    if (!token.ok) return fail(token.error);
-    const client = userGitHub(io, token.value, repository);
-    const trusted = await readTrusted(client);
-    if (!trusted.ok) return fail(trusted.error);
-    const pull = await client.getPull(Number(text));
-    if (!pull.ok) return fail(`pull request #${text} of ${repository.owner}/${repository.name} could not be read.`);
-    if (pull.value.state !== "open") return fail(`pull request #${text} is not open; reopen it first.`);
-
-    const { workflows, check } = trusted.value.config;
-    const runName = `gpu-gate recover pull request ${text}`;
-    const what = { workflow: workflows.recovery, inputs: { pr_number: text, ...keep }, runName };
-    const run = await dispatch(what, trusted.value, client, io, pollMs);
-    if (!run.ok) return fail(run.error);
-    io.stdout(
-      `Started ${workflows.recovery} at ${trusted.value.defaultBranch}: run ${run.value}, head ${pull.value.headSha}\n`,
-    );
-    if (!values.wait) return EXIT_OK;
-    const waiting = { runId: run.value, checkName: check.name, pollMs, timeoutMs };
-    const verdict = await awaitVerdict(waiting, client, io);
-    if (!verdict.ok) return fail(verdict.error);
-    return verdict.value ? EXIT_OK : EXIT_NO;
+    return startTrusted("recover", values, io, async ({ config }, client) => {
+      const pull = await client.getPull(Number(text));
+      if (!pull.ok) return err(`pull request #${text} could not be read: is it in this repository?`);
+      if (pull.value.state !== "open") return err(`pull request #${text} is not open; reopen it first.`);
+      return ok({
+        workflow: config.workflows.recovery,
+        inputs: { pr_number: text },
+        runName: `gpu-gate recover pull request ${text}`,
+        about: `, head ${pull.value.headSha}`,
+      });
+    });
   },
 };

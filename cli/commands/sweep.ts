@@ -18,8 +18,8 @@ gpu-gate sweep --url URL
 gpu-gate sweep --deployment NAME [--dry-run] [--backstop SECONDS]
 
 With --url, for the scheduled workflow gpu-gate-sweep.yml. Asks GET /healthz, and, where the job has an OIDC token to show, POST
-/v1/sweep. The control plane decides what to do; this command holds no key of anything. A control plane without that
-route sweeps by its own cron, which is fine.
+/v1/sweep: when cron has not ticked for three minutes, the control plane does cron's duties then. Ends red when it had to.
+This command holds no key of anything.
 
 With --deployment: lists the pods of the RunPod account of RUNPOD_API_KEY, removes those that the deployment's tags call
 its own and that are older than the backstop, and proves each gone. It asks neither the control plane nor GitHub: for when
@@ -35,6 +35,9 @@ Environment: RUNPOD_API_KEY, and RUNPOD_API_URL where RunPod is somewhere else.
 
 Exit codes: 0 well, nothing left over, 1 it is not, or does not answer, 2 wrong call.
 `;
+
+/** In an answer that is otherwise fine: somebody has to look, or the next sweep is all that is left of cron. */
+const CRON_IS_DEAD = /"swept":\s*true/;
 
 /** The workflow's step has six minutes; three questions fit in easily. */
 const TIMEOUT_MS = 60_000;
@@ -63,14 +66,14 @@ export const sweepCommand: Command = {
       throw new UsageError("--dry-run and --backstop belong to --deployment.");
     const url = addressFor("The control plane's address", required(values.url, "--url", "The control plane's address"));
     if (!(await said(io, "GET", `${url}/healthz`, {}, [200]))) return EXIT_NO;
-    const token = await oidcToken(io, url);
+    const token = await oidcToken(io, `${url}/v1/read-only`);
     if (token === undefined) {
       io.stdout("No OIDC token in this job: only the health was asked for.\n");
       return EXIT_OK;
     }
     if (token === null) return EXIT_NO;
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-    return (await said(io, "POST", `${url}/v1/sweep`, headers, [200, 202, 204, 404])) ? EXIT_OK : EXIT_NO;
+    return (await said(io, "POST", `${url}/v1/sweep`, headers, [200], CRON_IS_DEAD)) ? EXIT_OK : EXIT_NO;
   },
 };
 
@@ -121,13 +124,14 @@ async function sweepAccount(io: Io, deployment: string, execute: boolean, backst
   return result.errors.length === 0 && complete ? EXIT_OK : EXIT_NO;
 }
 
-/** Asks, prints status and beginning of the answer, and says whether the status is one of `fine`. */
+/** Asks, prints status and beginning of the answer, and says whether the status is one of `fine` and the answer not `bad`. */
 async function said(
   io: Io,
   method: string,
   url: string,
   headers: Readonly<Record<string, string>>,
   fine: readonly number[],
+  bad: RegExp | null = null,
 ): Promise<boolean> {
   try {
     const body = method === "POST" ? { body: "{}" } : {};
@@ -136,7 +140,13 @@ async function said(
     // On one line behind our own words: a line of an answer could be a command to the runner.
     const text = safeText((await answer.text()).replaceAll("##[", "# # ["), SHOWN_CHARACTERS);
     io.stdout(`${method} ${url}: ${answer.status}\n${text === "" ? "" : `answer: ${text}\n`}`);
-    if (fine.includes(answer.status)) return true;
+    if (fine.includes(answer.status) && bad?.test(text) !== true) return true;
+    if (fine.includes(answer.status)) {
+      io.stdout(
+        "::error title=Sweep::Cron does not tick: the sweep did its work. Look at the Worker's Cron Triggers.\n",
+      );
+      return false;
+    }
     io.stdout(`::error title=Sweep::${method} ${new URL(url).pathname} answered ${answer.status}.\n`);
   } catch (error) {
     const why = error instanceof Error ? safeText(error.message) : "no answer";

@@ -1,10 +1,9 @@
 /** `gpu-gate validate`: has one merged commit tested on a GPU, and waits for the verdict if told to. */
 import { parseArgs } from "node:util";
-import { EXIT_NO, EXIT_OK, UsageError, type Command } from "../command.ts";
-import { awaitVerdict, dispatch, readTrusted, secondsOption } from "../dispatch.ts";
+import { ok } from "../../shared/result.ts";
+import { UsageError, type Command } from "../command.ts";
 import { required } from "../files.ts";
-import { keepInput } from "../keep.ts";
-import { repositoryHere, userGitHub, userToken } from "../user-github.ts";
+import { START_OPTIONS, startTrusted } from "../start-trusted.ts";
 
 const usage = `
 gpu-gate validate --revision SHA [--check-head SHA] [--keep MINUTES] [--wait] [options]
@@ -31,15 +30,7 @@ export const validateCommand: Command = {
     const { values, positionals } = parseArgs({
       args: [...args],
       allowPositionals: true,
-      options: {
-        revision: { type: "string" },
-        "check-head": { type: "string" },
-        keep: { type: "string" },
-        wait: { type: "boolean", default: false },
-        repository: { type: "string" },
-        poll: { type: "string", default: "15" },
-        timeout: { type: "string", default: "36000" },
-      },
+      options: { ...START_OPTIONS, revision: { type: "string" }, "check-head": { type: "string" } },
     });
     if (positionals.length > 0) {
       const given = positionals.join(" ");
@@ -47,34 +38,14 @@ export const validateCommand: Command = {
     }
     const revision = commit(required(values.revision, "--revision", "The commit to test"), "--revision");
     const checkHead = values["check-head"] === undefined ? "" : commit(values["check-head"], "--check-head");
-    const keep = keepInput(values.keep);
-    const pollMs = secondsOption(values.poll, "--poll");
-    const timeoutMs = secondsOption(values.timeout, "--timeout");
-    const repository = await repositoryHere(values.repository, io);
-    const fail = (problem: string): number => {
-      io.stderr(`gpu-gate validate: ${problem}\n`);
-      return EXIT_NO;
-    };
-
-    const token = await userToken(io);
-    if (!token.ok) return fail(token.error);
-    const client = userGitHub(io, token.value, repository);
-    const trusted = await readTrusted(client);
-    if (!trusted.ok) return fail(trusted.error);
-    const { workflows, check } = trusted.value.config;
-    const what = {
-      workflow: workflows.validation,
-      inputs: { revision, check_head: checkHead, ...keep },
-      runName: `gpu-gate validate ${revision}`,
-    };
-    const run = await dispatch(what, trusted.value, client, io, pollMs);
-    if (!run.ok) return fail(run.error);
-    io.stdout(`Started ${workflows.validation} at ${trusted.value.defaultBranch}: run ${run.value}\n`);
-    if (!values.wait) return EXIT_OK;
-    const waiting = { runId: run.value, checkName: check.name, pollMs, timeoutMs };
-    const verdict = await awaitVerdict(waiting, client, io);
-    if (!verdict.ok) return fail(verdict.error);
-    return verdict.value ? EXIT_OK : EXIT_NO;
+    return startTrusted("validate", values, io, async ({ config }) =>
+      ok({
+        workflow: config.workflows.validation,
+        inputs: { revision, check_head: checkHead },
+        runName: `gpu-gate validate ${revision}`,
+        about: "",
+      }),
+    );
   },
 };
 

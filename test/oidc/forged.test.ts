@@ -473,18 +473,20 @@ const TABLE: readonly Forged[] = [
     reason: { reason: "run-finished", runId: "7001" },
     setup: { run: runOf({ status: "completed", conclusion: "success" }) },
   },
-  {
-    what: "a configuration that lets execute recover",
-    token: from(recovery("refs/heads/main", "octo/engine", ".github/workflows/one.yml")),
-    status: 403,
-    reason: { reason: "workflow-never-opens" },
-    setup: {
-      config: "version: 1\nworkflows: { execute: .github/workflows/one.yml, recovery: .github/workflows/one.yml }\n",
-    },
-  },
 ];
 
 describe("forged and confused tokens", () => {
+  it("open nothing under a configuration in which execute would also recover: it is refused as a whole", async () => {
+    const config =
+      "version: 1\nworkflows: { execute: .github/workflows/one.yml, recovery: .github/workflows/one.yml }\n";
+    const bench = openBench({ config });
+    const token = claims(from(recovery("refs/heads/main", "octo/engine", ".github/workflows/one.yml")));
+    const answer = await bench.call("/v1/recover", sign(token), { pr_number: 7 });
+    expect(answer.status).toBe(422);
+    expect(await answer.json()).toMatchObject({ error: "configuration" });
+    expect(bench.opened).toEqual([]);
+  });
+
   it("begin from a call that is accepted", async () => {
     const bench = openBench();
     const answer = await bench.call("/v1/recover", sign(claims()), { pr_number: 7 });

@@ -12,6 +12,7 @@ import { createTokenKeys } from "../../shared/oidc/jwks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { mountWorkflowApi } from "../../worker/workflow-api.ts";
 import type { WorkflowPorts } from "../../worker/workflow-ports.ts";
+import { mountSweepApi, type SweepPorts } from "../../worker/workflow-sweep.ts";
 import { json, shaOf, stubClient, T0, type Handler } from "../github/stub.ts";
 import { nodeSql } from "../support/node-sql.ts";
 
@@ -178,6 +179,8 @@ export interface Setup {
   readonly opened?: (what: Dispatched) => DispatchedAnswer;
   readonly view?: RequestView | null;
   readonly rented?: readonly string[];
+  /** Cron, for the sweep's route; without it there is no such route. */
+  readonly sweep?: SweepPorts;
 }
 
 export interface Bench {
@@ -274,6 +277,13 @@ export function openBench(setup: Setup = {}): Bench {
   };
   const app = new Hono<{ Bindings: Env }>();
   mountWorkflowApi(app, () => ports);
+  const { sweep } = setup;
+  if (sweep !== undefined)
+    mountSweepApi(
+      app,
+      () => sweep,
+      () => ports,
+    );
   return {
     log,
     opened,
