@@ -189,7 +189,7 @@ export class RepositoryGate extends DurableObject<Env> {
 function accountPort(env: Env, repositoryId: string): AccountPort {
   const account = () => env.RUNPOD_ACCOUNT.getByName(ACCOUNT_NAME);
   return {
-    listPods: (notBefore, use) => flat(async () => account().listPods(notBefore, use)),
+    listPods: (notBefore) => flat(async () => account().listPods(notBefore)),
     market: (maxAgeMs, gpuCount) => flat(async () => account().market(maxAgeMs, gpuCount)),
     reserve: (attemptId, micros) => told(async () => account().reserve(attemptId, repositoryId, micros)),
     commit: (attemptId, micros) => told(async () => nothing(await account().commit(attemptId, micros, repositoryId))),

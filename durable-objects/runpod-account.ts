@@ -11,7 +11,7 @@ import type { Market } from "./account/market.ts";
 import { SweepMemory, type Observations, type SweepStart } from "./account/sweep-memory.ts";
 import { Turns, type Turn } from "./account/turns.ts";
 import type { Bill } from "./gate/bills.ts";
-import type { AccountAnswer, ListUse, PodListing, ReserveAnswer } from "./gate/ports.ts";
+import type { AccountAnswer, PodListing, ReserveAnswer } from "./gate/ports.ts";
 import { durableSql, imageResolverFor, runpodClientFor } from "./platform.ts";
 import { readSettings } from "./settings.ts";
 
@@ -42,8 +42,8 @@ export class RunPodAccount extends DurableObject<Env> {
     });
   }
 
-  async listPods(notBefore: Millis, use: ListUse = "proof"): Promise<AccountAnswer<PodListing>> {
-    return this.#account.listPods(notBefore, use);
+  async listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>> {
+    return this.#account.listPods(notBefore);
   }
 
   async market(maxAgeMs: Millis, gpuCount: number): Promise<AccountAnswer<Market>> {

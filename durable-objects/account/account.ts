@@ -9,7 +9,7 @@ import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import type { Clock, Millis } from "../../shared/ports.ts";
 import type { RunPodClient } from "../../shared/runpod/client.ts";
 import type { Bill } from "../gate/bills.ts";
-import type { AccountAnswer, ListUse, PodListing, ReserveAnswer, Sql } from "../gate/ports.ts";
+import type { AccountAnswer, PodListing, ReserveAnswer, Sql } from "../gate/ports.ts";
 import { migrate } from "../gate/schema.ts";
 import { compareBooks, type BookFinding, type BooksSeen } from "./compare.ts";
 import { MarketReader, type Market } from "./market.ts";
@@ -38,9 +38,6 @@ export interface BillingTurn {
   readonly lastProblems: readonly string[];
 }
 
-/** The shortest pause between two looks at a pod (design section 5, watch poll). */
-const TICK_MS = 5_000;
-
 const problemsSchema = z.array(z.string()).catch([]);
 
 export class Account {
@@ -62,15 +59,13 @@ export class Account {
 
   /**
    * A list whose first request began at or after `notBefore`. Callers who ask together share one list: many gates cost one
-   * request a tick, and one list can prove absence for all of them. Gates tick each at its own instant: a watch also takes
-   * a list that is a tick old, or fifty pods would cost ten times RunPod's quota.
+   * request a tick, and one list can prove absence for all of them.
    */
-  async listPods(notBefore: Millis, use: ListUse = "proof"): Promise<AccountAnswer<PodListing>> {
-    const from = use === "watch" ? notBefore - TICK_MS : notBefore;
+  async listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>> {
     const last = this.#listing;
-    if (last !== null && last.startedAt >= from && last.complete) return { ok: true, value: last };
+    if (last !== null && last.startedAt >= notBefore && last.complete) return { ok: true, value: last };
     const running = this.#underWay;
-    if (running !== null && running.startedAt >= from) return running.answer;
+    if (running !== null && running.startedAt >= notBefore) return running.answer;
     const startedAt = this.#ports.clock.now();
     const answer = this.#list().finally(() => {
       if (this.#underWay?.answer === answer) this.#underWay = null;

@@ -29,7 +29,7 @@ export async function createPod(
   }
   const pull = followsPull(request);
   const [seen, held] = await Promise.all([
-    pull === undefined ? null : observe({ pull }, { ...context, dueAt: context.dueAt }),
+    pull === undefined ? null : observe({ pull }, { ...context, tickMs: 0 }),
     heldBack(attempt, context),
   ]);
   if (held !== null) return held;

@@ -18,13 +18,19 @@ import type {
   Want,
 } from "../../shared/lifecycle/tasks.ts";
 import type { Pod } from "../../shared/runpod/pod.ts";
+import type { Millis } from "../../shared/ports.ts";
 import type { GatePorts } from "./ports.ts";
 
 export interface ObserveContext {
   readonly github: GitHubClient;
   readonly ports: GatePorts;
-  readonly dueAt: number;
+  readonly dueAt: Millis;
+  /** The request's own pause between two looks while its tests run. */
+  readonly tickMs: Millis;
 }
+
+/** A repository that looks seldom still gets news no older than this. */
+const LONGEST_TICK_MS = 5_000;
 
 /** Reads everything wanted. RunPod and GitHub are asked side by side: one that is slow must not delay the other's news. */
 export async function observe(want: Want, context: ObserveContext): Promise<Observation> {
@@ -210,8 +216,16 @@ async function jobFacts(job: Job, github: GitHubClient): Promise<JobFacts | Extr
   };
 }
 
+/**
+ * How old the list of a watch may be: one tick, the shortest pause between two looks. Gates tick each at its own instant; if
+ * each wanted a list of its own, fifty pods would cost ten times RunPod's quota.
+ */
+export function watchedSince(dueAt: Millis, tickMs: Millis): Millis {
+  return dueAt - Math.min(tickMs, LONGEST_TICK_MS);
+}
+
 async function observePod(podId: string, context: ObserveContext): Promise<Seen<PodSighting>> {
-  const listing = await context.ports.account.listPods(context.dueAt, "watch");
+  const listing = await context.ports.account.listPods(watchedSince(context.dueAt, context.tickMs));
   if (!listing.ok) return { known: false, why: listing.why, retryAt: null };
   const listed = listing.value.pods.find((pod) => pod.id === podId);
   if (listed !== undefined) return { known: true, value: { pod: podFacts(listed), getGone: false } };

@@ -66,7 +66,10 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
     case "authorize":
       return { task: task.kind, outcome: await admit(context) };
     case "observe":
-      return { task: task.kind, outcome: await observe(task.want, context) };
+      return {
+        task: task.kind,
+        outcome: await observe(task.want, { ...context, tickMs: context.request.terms?.limits.testPoll ?? 0 }),
+      };
     case "dispatch-prepare":
       return { task: task.kind, outcome: await dispatchPrepare(context) };
     case "find-prepare":

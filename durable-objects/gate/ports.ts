@@ -30,9 +30,6 @@ export interface PodListing {
   readonly pods: readonly Pod[];
 }
 
-/** A proof of absence needs a list from after the deletion; a watch only wants to know how things are. */
-export type ListUse = "proof" | "watch";
-
 export type AccountAnswer<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly why: string };
 
 export type ReserveAnswer =
@@ -41,8 +38,8 @@ export type ReserveAnswer =
 
 /** The account behind the RunPod key: totals of money, and the pod list. Never throws: a failure is an answer. */
 export interface AccountPort {
-  /** A list whose first request began at or after `notBefore`; for a watch it may be a little older, see account.ts. */
-  listPods(notBefore: Millis, use?: ListUse): Promise<AccountAnswer<PodListing>>;
+  /** A list whose first request began at or after `notBefore`. */
+  listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>>;
   /** RunPod's contract, prices and stock for pods of so many GPUs, at most `maxAgeMs` old. */
   market(maxAgeMs: Millis, gpuCount: number): Promise<AccountAnswer<Market>>;
   reserve(attemptId: string, micros: number): Promise<AccountAnswer<ReserveAnswer>>;

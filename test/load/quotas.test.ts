@@ -1,6 +1,7 @@
 /** What is asked of the vendors when many pods run at once: each saving that the load run showed to be needed. */
 import { describe, expect, it } from "vitest";
 import { Account } from "../../durable-objects/account/account.ts";
+import { watchedSince } from "../../durable-objects/gate/observe.ts";
 import { publishDue } from "../../durable-objects/gate/publish.ts";
 import { RateLimit } from "../../local/github/rate-limit.ts";
 import { createEtagCache } from "../../shared/github/etag.ts";
@@ -82,16 +83,16 @@ describe("one list of pods for all gates", () => {
     const dues = Array.from({ length: 50 * 12 }, (_, look) => T0 + look * 100);
     for (const due of dues) {
       clock.at = due;
-      await account.listPods(due, "watch");
+      await account.listPods(watchedSince(due, 5_000));
     }
     expect(account.listsMade).toBeLessThanOrEqual(13);
   });
 
   it("never proves an absence with a list from before it was asked for", async () => {
     const { clock, account } = rig();
-    await account.listPods(T0, "watch");
+    await account.listPods(watchedSince(T0, 5_000));
     clock.at = T0 + 1;
-    const answer = await account.listPods(T0 + 1, "proof");
+    const answer = await account.listPods(T0 + 1);
     expect(answer).toMatchObject({ ok: true, value: { startedAt: T0 + 1 } });
   });
 });
