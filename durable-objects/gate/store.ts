@@ -12,7 +12,7 @@ import { MoneyTable, type MoneyLineIn, type MoneyRow } from "./money-table.ts";
 import type { Sql, SqlValue } from "./ports.ts";
 import { laneSchema, readRecord } from "./rows.ts";
 import type { AuditRow, Lane, LedgerLine, LockRow, StoredTask, StrayRow, TaskRow } from "./rows.ts";
-
+import { storedJson } from "./stored-json.ts";
 
 export type { AuditRow, Lane, LedgerLine, LockRow, StoredTask, StrayRow } from "./rows.ts";
 
@@ -480,7 +480,7 @@ export class Store {
     if (kept !== undefined) return kept;
     const row = this.#sql.exec<{ config: string }>(`SELECT config FROM configs WHERE hash = ?`, hash)[0];
     if (row === undefined) return null;
-    const parsed = repositoryConfigSchema.safeParse(JSON.parse(row.config));
+    const parsed = repositoryConfigSchema.safeParse(storedJson(row.config));
     if (!parsed.success) return null;
     // A handful at most are in use at once.
     if (this.#configs.size >= 20) this.#configs.clear();
