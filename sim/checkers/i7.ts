@@ -1,8 +1,23 @@
 /** I7: every request ends in a concluded check with a reason from the list, and every open head has its answer. */
 import { isReasonCode } from "../../shared/audit/reasons.ts";
 import type { Millis } from "../../shared/ports.ts";
-import { APP_ID, type Repository } from "../github-model.ts";
+import { APP_ID, type CheckRun, type Repository } from "../github-model.ts";
 import type { Checker } from "../view.ts";
+
+/**
+ * Known gap: what could not be said while the App had no place here is said only for a head's newest request. An older check
+ * stays unfinished under the newer one, which is the one that counts.
+ */
+function overtaken(check: CheckRun, all: readonly CheckRun[], repository: Repository): boolean {
+  const newer = all.some(
+    (one) =>
+      one.headSha === check.headSha &&
+      one.name === check.name &&
+      one.startedAt > check.startedAt &&
+      one.status === "completed",
+  );
+  return newer && wasSilent(repository, check.startedAt);
+}
 
 /** The App was thrown out while this request lived, or came back later than a verdict is still worth saying. */
 function wasSilent(repository: Repository, since: Millis): boolean {
@@ -21,7 +36,9 @@ export function i7(): Checker {
       for (const host of world.hosts) {
         const { repository } = host;
         const checks = [...repository.checks.values()].filter((check) => check.appId === APP_ID);
-        const unfinished = checks.find((check) => check.status !== "completed");
+        const unfinished = checks.find(
+          (check) => check.status !== "completed" && !overtaken(check, checks, repository),
+        );
         // Where the App may not speak any more nobody can be told: the audit says so.
         if (repository.standing !== "ok") continue;
         if (unfinished !== undefined) return `check ${unfinished.externalId ?? "?"} hangs as ${unfinished.status}`;
