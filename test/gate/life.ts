@@ -63,7 +63,9 @@ export interface Life extends GateWorld {
 
 const PATIENCE_MS = 90_000;
 
-export async function startLife(options: GateWorldOptions & { readonly config?: string; readonly organization?: boolean } = {}): Promise<Life> {
+export async function startLife(
+  options: GateWorldOptions & { readonly config?: string; readonly organization?: boolean } = {},
+): Promise<Life> {
   const world = await startGateWorld(options);
   const { github, gate, sql } = world;
   const repository = github.createRepository({
