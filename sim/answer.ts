@@ -8,7 +8,7 @@ export class SimHeaders {
   readonly #values: ReadonlyMap<string, string>;
 
   constructor(init: HeadersInit | undefined) {
-    const entries: Iterable<readonly string[]> =
+    const entries: Iterable<Iterable<string>> =
       init === undefined ? [] : Symbol.iterator in init ? init : Object.entries<string>(init);
     const values = new Map<string, string>();
     for (const [name = "", value = ""] of entries) values.set(name.toLowerCase(), value);

@@ -97,7 +97,7 @@ export class Coverage {
 
   #saved(host: string, [record, id, kind]: readonly SqlValue[]): void {
     const known = this.#at.get(`${host} ${String(id)}`);
-    if (known?.split(" ")[0] === kind) this.#request(host, String(id), String(kind), String(record));
+    if (known?.split(" ")[0] === kind) this.#request(host, String(id), kind, String(record));
   }
 
   #request(host: string, id: string, kind: string, record: string): void {

@@ -187,7 +187,7 @@ async function jobFacts(job: Job, github: GitHubClient): Promise<JobFacts | Extr
   let checkGone = false;
   if (job.status === "completed" && job.checkRunId !== null) {
     const annotations = await github.getCheckRunAnnotations(job.checkRunId);
-    if (!annotations.ok && goneOr(annotations.error).known === false) return unknown(annotations.error);
+    if (!annotations.ok && !goneOr(annotations.error).known) return unknown(annotations.error);
     checkGone = !annotations.ok;
     const items = annotations.ok ? annotations.value.items : [];
     const read = readEvidence(

@@ -50,7 +50,7 @@ export interface Life extends GateWorld {
   /** The newest request of a head. */
   request(head: string): GateRequest | null;
   /** Waits until the head's request is as described. Fails with what it is instead. */
-  until(head: string, what: string, ready: (request: GateRequest) => boolean): Promise<GateRequest>;
+  readonly until: (head: string, what: string, ready: (request: GateRequest) => boolean) => Promise<GateRequest>;
   /** Waits for the verdict, published and with every pod proven gone. */
   concluded(head: string): Promise<GateRequest>;
   /** Every audit entry so far: act and facts. */

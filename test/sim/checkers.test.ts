@@ -1,4 +1,5 @@
 /** Each checker can object: shown a history that breaks its invariant, it says so; shown the honest twin, it does not. */
+import { SimHeaders } from "../../sim/answer.ts";
 import { describe, expect, test } from "vitest";
 import { checkersFor } from "../../sim/checkers/index.ts";
 import { EXECUTE, type CheckRun, type Repository, type Run } from "../../sim/github-model.ts";
@@ -173,7 +174,15 @@ function world(
 
 function request(path: string, body: object | null, caller = "gate 101"): NetRequest {
   const text = body === null ? "" : JSON.stringify(body);
-  return { method: "POST", path, query: new URLSearchParams(), headers: new Headers(), body: text, caller, askedAt: 1 };
+  return {
+    method: "POST",
+    path,
+    query: new URLSearchParams(),
+    headers: new SimHeaders({}),
+    body: text,
+    caller,
+    askedAt: 1,
+  };
 }
 
 describe("I1", () => {
