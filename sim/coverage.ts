@@ -96,8 +96,8 @@ export class Coverage {
   }
 
   #saved(host: string, [record, id, kind]: readonly SqlValue[]): void {
-    const known = this.#at.get(`${host} ${String(id)}`);
-    if (known?.split(" ")[0] === kind) this.#request(host, String(id), kind, String(record));
+    const was = this.#at.get(`${host} ${String(id)}`)?.split(" ")[0];
+    if (was !== undefined && was === kind) this.#request(host, String(id), was, String(record));
   }
 
   #request(host: string, id: string, kind: string, record: string): void {
