@@ -288,7 +288,9 @@ export class PullControl extends RepositoryView {
         rebase: original,
       }[method];
       const parents = method === "merge" ? [onto, step] : [onto];
-      onto = git.commit({ files, parents, message, author, at: this.hub.world.clock.now() }).sha;
+      // The queue commits everything itself: even a commit that is put onto its own parent again gets another id.
+      const committer = { name: "GitHub", email: "noreply@github.local" };
+      onto = git.commit({ files, parents, message, author, committer, at: this.hub.world.clock.now() }).sha;
     }
     return onto;
   }

@@ -67,15 +67,23 @@ export class GitStore {
     return sha;
   }
 
-  commit(input: { files: Files; parents: readonly string[]; message: string; author: Person; at: number }): Commit {
+  /** `committer` is the author unless somebody else made the commit of the author's work, as a merge queue does. */
+  commit(input: {
+    files: Files;
+    parents: readonly string[];
+    message: string;
+    author: Person;
+    committer?: Person;
+    at: number;
+  }): Commit {
     const tree = this.writeTree(input.files);
     const seconds = Math.floor(input.at / 1000);
-    const who = `${input.author.name} <${input.author.email}> ${seconds} +0000`;
+    const signature = ({ name, email }: Person): string => `${name} <${email}> ${seconds} +0000`;
     const text = [
       `tree ${tree}`,
       ...input.parents.map((parent) => `parent ${parent}`),
-      `author ${who}`,
-      `committer ${who}`,
+      `author ${signature(input.author)}`,
+      `committer ${signature(input.committer ?? input.author)}`,
       "",
       input.message,
     ].join("\n");

@@ -17,8 +17,8 @@ const PAID_STEPS: readonly string[] = [
   "Report the evidence",
 ];
 
-/** The archives' five parts and their manifest. */
-const ARTIFACTS = 6;
+/** The archives' five parts, their manifest, and the mark by which a later preparation finds them. */
+const ARTIFACTS = 7;
 
 /** What is not as it must be, one sentence each. */
 export function judgeRuns(github: LocalGitHub, repository: string): readonly string[] {

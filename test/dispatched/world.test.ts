@@ -206,7 +206,7 @@ describe("gpu-gate recover --wait, from the terminal to the verdict", () => {
     expect(answer.err).toBe("");
     expect(answer.code).toBe(0);
     expect(answer.out).toMatch(/request r2[a-z]{5}, check on /);
-    expect(answer.out).toContain("Renting a GPU");
+    expect(answer.out).toContain("queued: Looking at the change");
     expect(answer.out).toContain("success: Passed: 42 GPU tests");
     const [request] = byKind(life, "recovery");
     expect(request).toMatchObject({
