@@ -33,6 +33,9 @@ export function platformCron(env: Env): CronPorts | null {
         podStandings: async (questions, listedAt) => inTime(async () => stub.podStandings(questions, listedAt)),
         adoptStray: async (podId, why, createdAt, price) =>
           inTime(async () => stub.adoptStray(podId, why, createdAt, price)),
+        removalOrdered: async (podId) => {
+          await inTime(async () => stub.removalOrdered(podId));
+        },
         retentionOf: async (podId) => inTime(async () => stub.retentionOf(podId)),
         introduce: async (repository, installationId) => {
           await inTime(async () => stub.introduce(repository, installationId));

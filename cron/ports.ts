@@ -25,6 +25,8 @@ export interface CronGate {
   tick(): Promise<GateTick>;
   podStandings(questions: readonly PodQuestion[], listedAt: Millis): Promise<readonly PodStanding[]>;
   adoptStray(podId: string, why: string, createdAt: Millis | null, pricePerHour: number | null): Promise<boolean>;
+  /** RunPod has answered 204 to cron's order to delete a pod that this gate says it owns. */
+  removalOrdered?(podId: string): Promise<void>;
   /** What keeps a pod for debugging; null: nothing does. */
   retentionOf?(podId: string): Promise<RetentionRecord | null>;
   /** Tells the repository's name to a gate that never heard a delivery. */

@@ -336,7 +336,7 @@ async function remove(
   let how: ReapedPod["how"] | null = await handOver(own, reason, standing, ports, problems);
   if (how === null) {
     if (!budget.take("removal", pod.id)) return null;
-    how = await orderDeletion(pod.id, ports, problems);
+    how = await orderDeletion(own, ports, problems);
   }
   ports.log({ event: "cron.reaped", pod: pod.id, repository: repositoryId, reason, how });
   return { podId: pod.id, repositoryId, reason, how };
@@ -366,8 +366,18 @@ async function handOver(
   }
 }
 
-async function orderDeletion(podId: string, ports: CronPorts, problems: string[]): Promise<"deleted" | "failed"> {
+async function orderDeletion(own: OwnPod, ports: CronPorts, problems: string[]): Promise<"deleted" | "failed"> {
+  const podId = own.pod.id;
   const answer = await ports.runpod.deletePod(podId);
+  if (answer.kind === "deleted") {
+    // Its gate may wait to repeat an order that failed: it would book the wait as paid.
+    await ports
+      .gate(own.repositoryId)
+      .removalOrdered?.(podId)
+      .catch((error: unknown) => {
+        problems.push(`The gate of pod ${podId} was not told that it is deleted: ${messageOf(error)}.`);
+      });
+  }
   if (answer.kind !== "failure") return "deleted";
   problems.push(`RunPod did not delete pod ${podId}: ${answer.failure.reason}.`);
   return "failed";

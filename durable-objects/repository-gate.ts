@@ -84,6 +84,11 @@ export class RepositoryGate extends DurableObject<Env> {
     return this.#gate.adoptStray(podId, why, createdAt, pricePerHour);
   }
 
+  /** RunPod has answered 204 to somebody else's order to delete this pod. */
+  removalOrdered(podId: string): void {
+    this.#gate.removalOrdered(podId);
+  }
+
   /** A recovery or validation asked for by a maintainer's run that the Worker has verified. */
   openDispatched(what: Dispatched): DispatchedAnswer {
     return this.#gate.openDispatched(what);

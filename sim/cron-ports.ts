@@ -49,6 +49,8 @@ export function cronPortsOf(
         ),
       adoptStray: (podId, why, createdAt, price) =>
         rpc("gate", "adoptStray", () => inGate(id, (host) => host.gate.adoptStray(podId, why, createdAt, price))),
+      removalOrdered: (podId) =>
+        rpc("gate", "removalOrdered", () => inGate(id, (host) => host.gate.removalOrdered(podId))),
       retentionOf: (podId) =>
         rpc("gate", "retentionOf", () => inGate(id, (host) => retentionOf(host.gate.store, podId))),
     }),

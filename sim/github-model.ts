@@ -367,6 +367,16 @@ export class Repository {
     this.asks.set(headSha, (this.asks.get(headSha) ?? 0) + 1);
   }
 
+  /** Somebody runs again what was about this commit: that asks for the current head of its pull request (row 4). */
+  askAgain(commit: string): void {
+    this.ask(commit);
+    for (const [sha, head] of this.heads) {
+      if (sha !== commit && head.mergeSha !== commit) continue;
+      const current = this.pulls.get(head.prNumber)?.headSha;
+      if (current !== undefined && current !== commit) this.ask(current);
+    }
+  }
+
   #newHead(pull: Pull, sha: string, treeOf: string | null): void {
     pull.headSha = sha;
     pull.changes.push(this.now);
@@ -681,6 +691,7 @@ export class Repository {
       ),
     );
     this.#around.trace.note(`run ${run.id} attempt ${run.attempt} by ${by.login}`);
+    if (run.path !== CI) this.askAgain(run.inputs["tested_sha"] ?? "");
     this.tellRun(run, "requested");
     if (run.path === EXECUTE) return;
     const attempt = run.attempt;

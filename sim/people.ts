@@ -193,7 +193,7 @@ export class People {
     }
     if (check.conclusion !== "success" && faults.strikes("user-rerequests", 0.3)) {
       scheduler.in(this.#rng.int(1_000, 120_000), "re-requested", () => {
-        repository.ask(check.headSha);
+        repository.askAgain(check.headSha);
         repository.tell("check_run", "rerequested", maintainer, { check_run: checkJson(check) });
       });
     }

@@ -264,8 +264,13 @@ export class World implements WorldView {
       for (const check of host.repository.checks.values()) {
         if (check.appId === APP_ID && check.status !== "completed") return false;
       }
+      // Nor has everything been said while a head has a request and no check: that comes with the next reconciliation.
+      const told = new Set<string>();
+      for (const check of host.repository.checks.values()) if (check.appId === APP_ID) told.add(check.headSha);
       return [...host.repository.pulls.values()].every(
-        (pull) => pull.state !== "open" || store.requestsOfHead(pull.headSha, "pull-request").length > 0,
+        (pull) =>
+          pull.state !== "open" ||
+          (told.has(pull.headSha) && store.requestsOfHead(pull.headSha, "pull-request").length > 0),
       );
     });
   }

@@ -31,6 +31,13 @@ const TWINS = "twins";
 const TWINS_AFTER_MS = 90_000;
 const TWINS_TRIES = 20;
 
+/**
+ * The check lane's kind of task that ends the check run of a request that a newer one of its head has overtaken, and makes
+ * none. Without a run it is looked for three times, until a lost create has had its time.
+ */
+export const FINISH = "finish";
+const FINISH_TRIES = 4;
+
 /** The check lane's kind of task that waits for its turn, see `publishDue`. */
 export const PACED = "paced";
 /**
@@ -69,6 +76,7 @@ export async function publishCheck(
   let request = store.request(task.subject);
   if (request === null) return store.removeTask(task.id);
   if (task.kind === TWINS) return concludeTwins(task, request, context, again);
+  if (task.kind === FINISH) return finish(task, request, context);
   if (request.check.completed && nextInSeries(request)) {
     // The real verdict is published only while this is the newest request of its head.
     const newest = store.requestsOfHead(request.headSha, request.kind).at(-1);
@@ -168,6 +176,46 @@ async function concludeTwins(
     const current = store.request(task.subject);
     if (current !== null) store.saveRequest({ ...current, check: { ...current.check, mayHaveTwins: false } });
     again(task.subject);
+  });
+}
+
+/** Ends whatever check run of this series is there and unfinished. An update of a run changes nothing about their order. */
+async function finish(task: StoredTask, request: GateRequest, context: PublishContext): Promise<void> {
+  const { store, ports, github } = context;
+  const view = checkView(request, context.queueInfo(request.id));
+  const fields = fieldsOf(request, view, ports);
+  const listed = await github.listCheckRunsForRef(request.headSha, { filter: "all", appId: ports.appId });
+  let failure = listed.ok ? null : listed.error;
+  const known = request.check.checkRunId;
+  const mine = (listed.ok ? listed.value.items : []).filter(
+    (run) => run.externalId === fields.externalId || run.id === known,
+  );
+  for (const run of mine) {
+    if (run.status === "completed") continue;
+    const answer = await github.updateCheckRun(run.id, fields);
+    if (!answer.ok) failure = answer.error;
+  }
+  const now = ports.clock.now();
+  ports.sql.transaction(() => {
+    store.removeTask(task.id);
+    if (failure !== null) {
+      // Given up here, it is found unsaid again by the next reconciliation that has an answer.
+      if (failureClass(failure) !== "retry-later" && task.tries >= FORBIDDEN_TRIES) return;
+      const pause = Math.max(pauseAfter(task.tries), retryAt(failure) - now);
+      store.putTask("check", request.id, FINISH, {}, now + pause, now, task.tries);
+      return;
+    }
+    if (mine.length === 0 && task.tries < FINISH_TRIES) {
+      store.putTask("check", request.id, FINISH, {}, now + TWINS_AFTER_MS, now, task.tries);
+      return;
+    }
+    const current = store.request(task.subject);
+    if (current === null) return;
+    // Nothing was ever there, and a newer request speaks for this head: the audit has the word that GitHub has not.
+    if (mine.length === 0) store.audit(now, request.id, audit("check.overtaken", null, {}));
+    const id = known ?? mine[0]?.id ?? null;
+    const check = { ...current.check, checkRunId: id, published: fingerprint(view), completed: true };
+    store.saveRequest({ ...current, check });
   });
 }
 

@@ -150,6 +150,27 @@ export class Store {
     return this.#requests(`SELECT record FROM requests ORDER BY opened_at DESC LIMIT ?`, limit);
   }
 
+  /** Concluded requests whose check is not, of the `limit` newest concluded ones. */
+  unsaidRequests(limit: number): readonly GateRequest[] {
+    // The text is looked at first: reading every record would cost more than all else that reconciling does.
+    const open = this.#requests(
+      `SELECT record FROM
+         (SELECT record FROM requests WHERE state = 'concluded' ORDER BY opened_at DESC LIMIT ?)
+       WHERE instr(record, '"completed":false') > 0`,
+      limit,
+    );
+    return open.filter((request) => !request.check.completed);
+  }
+
+  /** The id of the request that was opened last for this head, of whatever kind. */
+  newestOfHead(headSha: string): string | null {
+    const newest = this.#sql.exec<{ id: string }>(
+      `SELECT id FROM requests WHERE head_sha = ? ORDER BY opened_at DESC, generation DESC LIMIT 1`,
+      headSha,
+    );
+    return newest[0]?.id ?? null;
+  }
+
   saveRequest(request: GateRequest): void {
     const concludedAt = request.state.kind === "concluded" ? request.state.at : null;
     const record = JSON.stringify(request);

@@ -112,19 +112,30 @@ export function beginStray(
 export async function strayDone(task: StoredTask, ports: GatePorts, store: Store): Promise<void> {
   const row = store.stray(task.subject);
   if (row === null) return store.removeTask(task.id);
-  const { attempt, teardown, retained } = strayRecord(row);
   const done = await performStep(taskSchema.parse(JSON.parse(task.payload)), ports);
-  const now = ports.clock.now();
-  ports.sql.transaction(() => {
-    store.removeTask(task.id);
-    const price = done.task === "read-record" ? done.outcome.pricePerHour : null;
-    const priced: Attempt =
-      price === null || attempt.pod === null ? attempt : { ...attempt, pod: { ...attempt.pod, pricePerHour: price } };
-    const scope = { attempt: priced, run: null, jobEnded: false, limits: limitsFor(store) };
-    follow(store, row.pod_id, row.why, row.since, priced, advanceTeardown(teardown, done, scope, now), now, retained);
-    closeBooks(row.pod_id, ports, store, now);
-  });
+  ports.sql.transaction(() => takeStep(task, row, done, ports, store));
   await tellAccount(row.pod_id, ports, store);
+}
+
+/** RunPod has taken somebody else's order to delete it: a removal that waits to repeat its own goes on. In a transaction. */
+export function strayOrdered(podId: string, ports: GatePorts, store: Store): void {
+  const row = store.stray(podId);
+  const task = store.taskOf("stray", podId);
+  if (row === null || row.done_at !== null || task === null) return;
+  if (task.kind !== "delete-pod" || task.startedAt !== null) return;
+  takeStep(task, row, { task: "delete-pod", outcome: { kind: "deleted" } }, ports, store);
+}
+
+function takeStep(task: StoredTask, row: StrayRow, done: Done, ports: GatePorts, store: Store): void {
+  const now = ports.clock.now();
+  const { attempt, teardown, retained } = strayRecord(row);
+  store.removeTask(task.id);
+  const price = done.task === "read-record" ? done.outcome.pricePerHour : null;
+  const priced: Attempt =
+    price === null || attempt.pod === null ? attempt : { ...attempt, pod: { ...attempt.pod, pricePerHour: price } };
+  const scope = { attempt: priced, run: null, jobEnded: false, limits: limitsFor(store) };
+  follow(store, row.pod_id, row.why, row.since, priced, advanceTeardown(teardown, done, scope, now), now, retained);
+  closeBooks(row.pod_id, ports, store, now);
 }
 
 /** The removal's own steps; a stray has none on GitHub's side. */

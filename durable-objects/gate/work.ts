@@ -12,7 +12,7 @@ import { lookAtHead } from "./aggregate.ts";
 import { readCost } from "./costs.ts";
 import type { Inside } from "./inside.ts";
 import { lostOutcome, perform } from "./perform.ts";
-import { publishCheck } from "./publish.ts";
+import { FINISH, publishCheck } from "./publish.ts";
 import { reconcile } from "./reconcile.ts";
 import { watchRelease } from "./release-watch.ts";
 import type { Steps } from "./steps.ts";
@@ -23,9 +23,12 @@ import { storedJson } from "./stored-json.ts";
 
 /** How long a task waits whose request does not read. */
 const PARKED_MS = 5 * 60_000;
-/** A verdict that could not be published is tried again for a day, of the newest requests. */
+/** A check run is made for a verdict that could not be published as long as a day after it. */
 const UNSAID_MS = 86_400_000;
-const UNSAID_LOOKED_AT = 50;
+/** One that is there is ended until GitHub itself calls it stale, which it does after 14 days. */
+const STALE_MS = 14 * 86_400_000;
+/** Of so many requests, the newest. */
+const UNSAID_LOOKED_AT = 500;
 const TOO_LATE_FOR_THE_QUEUE = "The merge queue would have given up before the verdict, its wait for the GPU included.";
 
 /** What reconciling does to the gate as a whole: each is a transaction of its own. */
@@ -132,19 +135,18 @@ export class Work {
 
   /**
    * Verdicts that GitHub would not take while the App's rights were wrong, said now that it answers again. Only a head's
-   * newest: an older one would stand above what was said since.
+   * newest request may make a check run for it: an older one would stand above what was said since, so that one only ends
+   * the check run which it has.
    */
   #sayUnsaid(): void {
     const { ports, store } = this.#inside;
     const now = ports.clock.now();
-    const heads = new Set<string>();
-    for (const request of store.recentRequests(UNSAID_LOOKED_AT)) {
-      if (heads.has(request.headSha)) continue;
-      heads.add(request.headSha);
-      const { state, check } = request;
-      if (state.kind !== "concluded" || check.completed || now - state.at > UNSAID_MS) continue;
+    for (const request of store.unsaidRequests(UNSAID_LOOKED_AT)) {
+      const age = request.state.kind === "concluded" ? now - request.state.at : Infinity;
+      if (age > STALE_MS || store.taskOf("check", request.id) !== null) continue;
+      const mayCreate = age <= UNSAID_MS && store.newestOfHead(request.headSha) === request.id;
       // Counted as tried: what became of the earlier tries is looked for before anything is created.
-      if (store.taskOf("check", request.id) === null) store.putTask("check", request.id, "check", {}, now, now, 1);
+      store.putTask("check", request.id, mayCreate ? "check" : FINISH, {}, now, now, 1);
     }
   }
 }

@@ -4,7 +4,25 @@
  * count: a head may come back, so a late word about it is looked into, buys nothing and ends the same way. Nor does one that
  * gave up waiting for its trigger, which may still start, nor one that ended because the App had no place here.
  */
+import type { GateHost } from "../hosts.ts";
 import type { Checker } from "../view.ts";
+
+/** Requests that ended because their pull request could not be found, which it cannot while the App has no place here. */
+function vanished(host: GateHost, { head_sha, kind }: Row): number {
+  const closed = host.sql.exec<{ at: number }>(
+    "SELECT concluded_at AS at FROM requests WHERE head_sha = ? AND kind = ? AND json_extract(record, '$.state.verdict.kind') = 'closed'",
+    head_sha,
+    kind,
+  );
+  return closed.filter(({ at }) =>
+    host.repository.silences.some(
+      (one) => one.from <= at && (one.until === null || at <= one.until + SILENCE_SLACK_MS),
+    ),
+  ).length;
+}
+
+/** A conclusion follows the reading it rests on by the steps of a removal. */
+const SILENCE_SLACK_MS = 60_000;
 
 type Row = { head_sha: string; kind: string; n: number; open: number };
 
@@ -26,7 +44,7 @@ export function i10(): Checker {
         for (const row of rows) {
           if (row.open > 1) return `${row.head_sha.slice(0, 8)} has ${row.open} open requests`;
           const asked = host.repository.asks.get(row.head_sha) ?? 0;
-          if (row.n > 1 + asked)
+          if (row.n > 1 + asked + vanished(host, row))
             return `${row.head_sha.slice(0, 8)} has ${row.n} requests, and was asked for again ${asked} times`;
         }
       }

@@ -1,16 +1,8 @@
 /** I7: every request ends in a concluded check with a reason from the list, and every open head has its answer. */
 import { isReasonCode } from "../../shared/audit/reasons.ts";
 import type { Millis } from "../../shared/ports.ts";
-import { APP_ID, type CheckRun, type Repository } from "../github-model.ts";
+import { APP_ID, type Repository } from "../github-model.ts";
 import type { Checker } from "../view.ts";
-
-/**
- * Known gap (seed 518): a check that was open when the App lost its place here may stay unfinished when it is back, where the
- * gate has nothing newer to say about that head.
- */
-function overtaken(check: CheckRun, repository: Repository): boolean {
-  return wasSilent(repository, check.startedAt);
-}
 
 /** The App was thrown out while this request lived, or came back later than a verdict is still worth saying. */
 function wasSilent(repository: Repository, since: Millis): boolean {
@@ -29,7 +21,7 @@ export function i7(): Checker {
       for (const host of world.hosts) {
         const { repository } = host;
         const checks = [...repository.checks.values()].filter((check) => check.appId === APP_ID);
-        const unfinished = checks.find((check) => check.status !== "completed" && !overtaken(check, repository));
+        const unfinished = checks.find((check) => check.status !== "completed");
         // Where the App may not speak any more nobody can be told: the audit says so.
         if (repository.standing !== "ok") continue;
         if (unfinished !== undefined) return `check ${unfinished.externalId ?? "?"} hangs as ${unfinished.status}`;

@@ -299,3 +299,46 @@ test("a check that was made before its configuration was read takes the configur
 function waitingTask(store: Store): string | undefined {
   return store.taskOf("check", "r1")?.kind;
 }
+
+test("RunPod's answer to cron's order ends what a pod costs, though the gate's own orders failed", async () => {
+  const listed = { startedAt: 0, complete: true, pods: [] as object[] };
+  const { ports: cut, pass } = gateWith({});
+  const calls: string[] = [];
+  const ports: GatePorts = {
+    ...cut,
+    runpod: {
+      getPod: () => Promise.resolve({ kind: calls.includes("told") ? "not-found" : "pod", pod: { costPerHour: 1 } }),
+      deletePod: () => {
+        calls.push("delete");
+        return Promise.resolve({ kind: "failure", failure: { reason: "server", status: 500 } });
+      },
+    } as unknown as GatePorts["runpod"],
+    account: {
+      listPods: () => Promise.resolve(ok({ ...listed, startedAt: cut.clock.now() })),
+      commit: () => Promise.resolve(ok(null)),
+    } as unknown as GatePorts["account"],
+  };
+  const gate = new Gate(ports);
+  gate.accept(opened);
+  const boughtAt = ports.clock.now();
+  gate.adoptStray("p1", "reap-late-pod", boughtAt, 1);
+  for (let times = 0; times < 8; times += 1) {
+    pass(60_000);
+    await gate.run();
+  }
+  const tried = calls.length;
+  expect(tried).toBeGreaterThan(3);
+  expect(gate.store.ledgerLine("p1")).toMatchObject({ closed_at: null });
+  pass(1_000);
+  const orderedAt = ports.clock.now();
+  gate.removalOrdered("p1");
+  gate.removalOrdered("p1");
+  calls.push("told");
+  for (let times = 0; times < 8; times += 1) {
+    await gate.run();
+    pass(60_000);
+  }
+  expect(calls.filter((call) => call === "delete")).toHaveLength(tried);
+  expect(gate.store.ledgerLine("p1")).toMatchObject({ closed_at: orderedAt });
+  expect(gate.store.ledgerLine("p1")?.proven_at).toBeGreaterThan(orderedAt);
+});

@@ -12,14 +12,20 @@ const HEAD = "a".repeat(40);
 const MINUTE = 60_000;
 
 /** A repository without a configuration: every request ends at once, and its check is all there is to say. */
-function gate(checksAllowed: () => boolean) {
+function gate(checksAllowed: () => boolean, runs: Listed[] = []) {
   let now = Date.UTC(2026, 10, 30, 12);
   const created: string[] = [];
+  const updated: string[] = [];
   const github: Partial<GitHubClient> = {
     getRepository: () => Promise.resolve(ok({ id: "101", fullName: "a/b", defaultBranch: "main", archived: false })),
     getBranchHead: () => Promise.resolve(ok("d".repeat(40))),
     listOpenPulls: () => Promise.resolve(ok({ items: [], complete: true })),
-    listCheckRunsForRef: () => Promise.resolve(ok({ items: [], complete: true })),
+    listCheckRunsForRef: () => Promise.resolve(ok({ items: runs as never, complete: true })),
+    updateCheckRun: (id) => {
+      updated.push(id);
+      for (const run of runs) if (run.id === id) run.status = "completed";
+      return Promise.resolve(ok({ id } as never));
+    },
     createCheckRun: (fields) => {
       if (!checksAllowed()) {
         return Promise.resolve(err({ reason: "forbidden", acceptedPermissions: "checks=write", message: "no" }));
@@ -55,7 +61,7 @@ function gate(checksAllowed: () => boolean) {
       await made.run();
     }
   };
-  return { gate: made, created, minutes };
+  return { gate: made, created, updated, minutes };
 }
 
 const opened = {
@@ -85,4 +91,59 @@ test("what GitHub forbade for an hour is published once when it allows it again"
   await minutes(15);
   expect(it.store.request("r1")?.check.completed).toBe(true);
   expect(created).toEqual(["r1:0"]);
+});
+
+type Listed = { readonly id: string; readonly externalId: string; status: string };
+
+test("an older check that stood open while the App was away is ended, and none is made above a newer one", async () => {
+  let allowed = true;
+  const runs: Listed[] = [];
+  const { gate: it, created, updated, minutes } = gate(() => allowed, runs);
+  it.accept(opened);
+  const first = it.store.request("r1");
+  if (first === null) throw new Error("the request must be there");
+  // GitHub has the first one's check run, and never heard how it ended; the second one's was never made.
+  allowed = false;
+  await minutes(30);
+  for (const [id, generation, checkRunId] of [
+    ["r1", 1, "71"],
+    ["r2", 2, null],
+    ["r3", 3, "73"],
+  ] as const) {
+    const request = it.store.request("r1") ?? first;
+    const openedAt = first.openedAt + generation;
+    const completed = id === "r3";
+    const check = { ...request.check, checkRunId, completed, published: null, mayHaveTwins: false };
+    it.store.saveRequest({ ...request, id, generation, openedAt, check });
+    if (checkRunId !== null)
+      runs.push({ id: checkRunId, externalId: `${id}:0`, status: completed ? "completed" : "queued" });
+  }
+  allowed = true;
+  await minutes(15);
+  expect(updated).toEqual(["71"]);
+  expect(created).toEqual([]);
+  expect(["r1", "r2"].map((id) => it.store.request(id)?.check.completed)).toEqual([true, true]);
+  const acts = it.store.auditAfter(0, 100).map((row) => `${row.request_id ?? ""} ${row.act}`);
+  expect(acts).toContain("r2 check.overtaken");
+});
+
+test("the late check run of an older request's lost create is ended too", async () => {
+  const runs: Listed[] = [];
+  const { gate: it, created, updated, minutes } = gate(() => true, runs);
+  it.accept(opened);
+  await minutes(30);
+  const request = it.store.request("r1");
+  if (request === null) throw new Error("the request must be there");
+  created.length = 0;
+  updated.length = 0;
+  const lost = { ...request.check, checkRunId: null, completed: false, published: null };
+  it.store.saveRequest({ ...request, check: lost });
+  it.store.saveRequest({ ...request, id: "r2", generation: 2, openedAt: request.openedAt + 1 });
+  for (let waited = 0; waited < 10 && it.store.taskOf("check", "r1") === null; waited += 1) await minutes(1);
+  expect(it.store.request("r1")?.check.completed).toBe(false);
+  runs.push({ id: "74", externalId: "r1:0", status: "queued" });
+  await minutes(10);
+  expect(updated).toEqual(["74"]);
+  expect(created).toEqual([]);
+  expect(it.store.request("r1")?.check).toMatchObject({ completed: true, checkRunId: "74" });
 });
