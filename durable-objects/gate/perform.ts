@@ -20,6 +20,7 @@ import { moneyPorts, reserveMoney, settleMoney } from "./money.ts";
 import { observe, podFacts } from "./observe.ts";
 import { makePlan } from "./plan.ts";
 import type { GatePorts } from "./ports.ts";
+import { deletePod, listPods, verifyGone } from "./remove-pod.ts";
 import { releaseKeeping, reserveKeeping } from "./retention.ts";
 import type { Secrets } from "./secrets.ts";
 import type { Store } from "./store.ts";
@@ -113,33 +114,12 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
       const price = answer.kind === "pod" ? answer.pod.costPerHour : null;
       return { task: task.kind, outcome: { pricePerHour: price !== null && price > 0 ? price : null, said } };
     }
-    case "delete-pod": {
-      const answer = await ports.runpod.deletePod(task.podId);
-      if (answer.kind === "failure")
-        return { task: task.kind, outcome: { kind: "unknown", why: answer.failure.reason } };
-      return { task: task.kind, outcome: { kind: answer.kind === "deleted" ? "deleted" : "not-found" } };
-    }
-    case "verify-gone": {
-      const answer = await ports.runpod.getPod(task.podId);
-      if (answer.kind === "failure")
-        return { task: task.kind, outcome: { kind: "unknown", why: answer.failure.reason } };
-      const gone = answer.kind === "not-found" || answer.pod.status === "TERMINATED";
-      return { task: task.kind, outcome: { kind: gone ? "gone" : "alive" } };
-    }
-    case "list-pods": {
-      const answer = await ports.account.listPods(task.notBefore);
-      if (!answer.ok) return { task: task.kind, outcome: { kind: "unknown", why: answer.why } };
-      const seen = answer.value.pods.find((pod) => pod.id === task.podId);
-      return {
-        task: task.kind,
-        outcome: {
-          kind: "listed",
-          startedAt: answer.value.startedAt,
-          complete: answer.value.complete,
-          alive: seen !== undefined && seen.status !== "TERMINATED",
-        },
-      };
-    }
+    case "delete-pod":
+      return deletePod(task.podId, ports);
+    case "verify-gone":
+      return verifyGone(task.podId, ports);
+    case "list-pods":
+      return listPods(task.podId, task.notBefore, ports);
     case "cancel-run":
       return { task: task.kind, outcome: await cancelRun(task.run.runId, task.run.attempt, github) };
     case "read-run": {

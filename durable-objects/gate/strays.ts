@@ -16,6 +16,7 @@ import type { Millis } from "../../shared/ports.ts";
 import { openCost } from "./costs.ts";
 import { costAtMost, spendUnasked } from "./money.ts";
 import type { GatePorts } from "./ports.ts";
+import { deletePod, listPods, verifyGone } from "./remove-pod.ts";
 import type { LedgerLine, Store, StoredTask, StrayRow } from "./store.ts";
 
 const retainedSchema = z.object({
@@ -145,24 +146,9 @@ async function performStep(task: z.infer<typeof taskSchema>, ports: GatePorts): 
     const price = answer.kind === "pod" ? answer.pod.costPerHour : null;
     return { task: task.kind, outcome: { pricePerHour: price !== null && price > 0 ? price : null } };
   }
-  if (task.kind === "delete-pod") {
-    const answer = await ports.runpod.deletePod(task.podId);
-    if (answer.kind === "failure") return { task: task.kind, outcome: { kind: "unknown", why: answer.failure.reason } };
-    return { task: task.kind, outcome: { kind: answer.kind } };
-  }
-  if (task.kind === "verify-gone") {
-    const answer = await ports.runpod.getPod(task.podId);
-    if (answer.kind === "failure") return { task: task.kind, outcome: { kind: "unknown", why: answer.failure.reason } };
-    const gone = answer.kind === "not-found" || answer.pod.status === "TERMINATED";
-    return { task: task.kind, outcome: { kind: gone ? "gone" : "alive" } };
-  }
-  if (task.kind === "list-pods") {
-    const answer = await ports.account.listPods(task.notBefore);
-    if (!answer.ok) return { task: task.kind, outcome: { kind: "unknown", why: answer.why } };
-    const alive = answer.value.pods.some((pod) => pod.id === task.podId && pod.status !== "TERMINATED");
-    const { startedAt, complete } = answer.value;
-    return { task: task.kind, outcome: { kind: "listed", startedAt, complete, alive } };
-  }
+  if (task.kind === "delete-pod") return deletePod(task.podId, ports);
+  if (task.kind === "verify-gone") return verifyGone(task.podId, ports);
+  if (task.kind === "list-pods") return listPods(task.podId, task.notBefore, ports);
   throw new Error(`a stray has no step ${task.kind}`);
 }
 

@@ -292,10 +292,14 @@ export type DeregisterOutcome =
   | { readonly kind: "busy" }
   | { readonly kind: "unknown"; readonly why: string };
 
-export type DeleteOutcome =
-  | { readonly kind: "deleted" }
-  | { readonly kind: "not-found" }
-  | { readonly kind: "unknown"; readonly why: string };
+export type DeleteOutcome = { readonly kind: "deleted" } | { readonly kind: "not-found" } | UnknownOfRunPod;
+
+/** `retryAt`: when RunPod's quota allows the next try, where that is why. Such an answer is no failed try. */
+export interface UnknownOfRunPod {
+  readonly kind: "unknown";
+  readonly why: string;
+  readonly retryAt?: Millis;
+}
 
 export type CancelOutcome =
   | { readonly kind: "accepted" }
@@ -324,7 +328,7 @@ export interface Outcomes {
   /** `said`: the line of the pod's log that says most about its end, made fit to be shown. */
   readonly "read-record": { readonly pricePerHour: number | null; readonly said?: string | null };
   readonly "delete-pod": DeleteOutcome;
-  readonly "verify-gone": { readonly kind: "gone" | "alive" } | { readonly kind: "unknown"; readonly why: string };
+  readonly "verify-gone": { readonly kind: "gone" } | { readonly kind: "alive" } | UnknownOfRunPod;
   readonly "list-pods":
     | { readonly kind: "listed"; readonly startedAt: Millis; readonly complete: boolean; readonly alive: boolean }
     | { readonly kind: "unknown"; readonly why: string };

@@ -12,7 +12,7 @@ import { unreachable } from "../result.ts";
 import type { Millis } from "../ports.ts";
 import type { Attempt, Limits, Teardown } from "./model.ts";
 import { backoff } from "./step.ts";
-import type { Done, Task } from "./tasks.ts";
+import type { Done, Task, UnknownOfRunPod } from "./tasks.ts";
 
 export interface TeardownScope {
   readonly attempt: Attempt | null;
@@ -104,18 +104,17 @@ export function advanceTeardown(teardown: Teardown, done: Done, scope: TeardownS
         const tries = teardown.tries + 1;
         return again({ ...teardown, tries }, scope, now, Math.min(grace, now + limits.deleteRetry));
       }
-      const tries = teardown.tries + 1;
-      return again({ ...teardown, tries }, scope, now, now + deletePause(tries, limits));
+      return unanswered(teardown, done.outcome, scope, now);
     }
     case "verify": {
       if (done.task !== "verify-gone") return again(teardown, scope, now, now);
       if (done.outcome.kind === "gone") return enter("list", { ...teardown, getGone: true }, scope, now);
-      const tries = teardown.tries + 1;
       if (done.outcome.kind === "alive") {
+        const tries = teardown.tries + 1;
         // Accepted and not done: ask again, from the DELETE on.
         return retreat("delete", { ...teardown, tries }, scope, now, now + deletePause(tries, limits));
       }
-      return again({ ...teardown, tries }, scope, now, now + deletePause(tries, limits));
+      return unanswered(teardown, done.outcome, scope, now);
     }
     case "list": {
       if (done.task !== "list-pods") return again(teardown, scope, now, now);
@@ -195,6 +194,19 @@ export function paidWindow(attempt: Attempt, teardown: Teardown): { ms: Millis; 
   const ms = Math.max(0, teardown.deletedAt - attempt.paidFrom);
   const price = teardown.recordPrice ?? attempt.pod.pricePerHour ?? attempt.candidate?.price ?? null;
   return { ms, micros: price === null ? null : Math.round((price * 1_000_000 * ms) / 3_600_000) };
+}
+
+/**
+ * The same step again. An exhausted quota is no failed try: many pods that end together would else pause for minutes after the
+ * quota is back. However far off RunPod says that is, the longest pause bounds the wait.
+ */
+function unanswered(teardown: Teardown, { retryAt }: UnknownOfRunPod, scope: TeardownScope, now: Millis): TeardownMove {
+  const { limits } = scope;
+  if (retryAt !== undefined) {
+    return again(teardown, scope, now, Math.min(Math.max(retryAt, now), now + limits.deletePauseMax));
+  }
+  const tries = teardown.tries + 1;
+  return again({ ...teardown, tries }, scope, now, now + deletePause(tries, limits));
 }
 
 function deletePause(tries: number, limits: Limits): Millis {

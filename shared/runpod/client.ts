@@ -178,6 +178,11 @@ function heldBack(waitMs: number): HttpAnswer {
   };
 }
 
+/** Carries tags of ours and is still there. */
+function isOurs(pod: Pod): boolean {
+  return pod.status !== "TERMINATED" && Object.keys(pod.tags).length > 0;
+}
+
 export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
   const base = options.baseUrl.replace(/\/+$/, "").replace(/\/v2$/, "");
   const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
@@ -295,6 +300,8 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
         cursor = next;
       }
 
+      // By tags alone, of whatever deployment: too much kept costs a moment, too little a minute of a pod.
+      if (reachedEnd) reserve.expect([...pods.values()].filter(isOurs).length);
       const complete = reachedEnd && malformed.every((entry) => entry.id !== null);
       return ok({ pods: [...pods.values()], complete, startedAtMs, pages, malformed, failure });
     },

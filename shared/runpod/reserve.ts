@@ -8,21 +8,29 @@
 import type { Millis } from "../ports.ts";
 import { headerValue, parseRateLimit, type HeaderMap } from "./rate-limit.ts";
 
-/** Kept free in each window: as many deletions as a deployment may want at once. */
+/** Kept free in each window while few pods are known of. */
 const KEPT = 20;
-/** Of a small quota this share: there must be room to ask at all. */
+/** Of a small quota this share while few pods are known of: there must be room to ask at all. */
 const KEPT_SHARE = 1 / 3;
+/** However many pods there are: without lists and proofs none of them ever counts as gone. */
+const MOST_KEPT_SHARE = 2 / 3;
 
 const POLICY = /"(?<name>[a-z]{1,20})"\s*;\s*q=(?<quota>\d{1,12})/gu;
 
 interface Window {
   readonly remaining: number;
-  readonly kept: number;
+  readonly quota: number;
   readonly resetsAt: Millis;
 }
 
 export class DeletionReserve {
   readonly #windows = new Map<string, Window>();
+  #pods = 0;
+
+  /** As many pods of ours as the last list showed: all of their jobs may end in the same minute. */
+  expect(pods: number): void {
+    this.#pods = pods;
+  }
 
   /** Takes in the headers of an answer. Those without a quota in them change nothing. */
   hear(headers: HeaderMap, now: Millis): void {
@@ -32,16 +40,20 @@ export class DeletionReserve {
     );
     for (const { name, remaining, resetsInMs } of parseRateLimit(headerValue(headers, "ratelimit"))) {
       const quota = quotas.get(name) ?? Number.POSITIVE_INFINITY;
-      const kept = Math.min(KEPT, Math.floor(quota * KEPT_SHARE));
-      this.#windows.set(name, { remaining, kept, resetsAt: now + resetsInMs });
+      this.#windows.set(name, { remaining, quota, resetsAt: now + resetsInMs });
     }
   }
 
   /** How long anything but a deletion should wait, in milliseconds; null: there is room. */
   wait(now: Millis): Millis | null {
     const waits = [...this.#windows.values()]
-      .filter((window) => window.resetsAt > now && window.remaining < window.kept)
+      .filter((window) => window.resetsAt > now && window.remaining < this.#kept(window.quota))
       .map((window) => window.resetsAt - now);
     return waits.length === 0 ? null : Math.max(...waits);
+  }
+
+  #kept(quota: number): number {
+    const usual = Math.min(KEPT, quota * KEPT_SHARE);
+    return Math.floor(Math.max(usual, Math.min(this.#pods, quota * MOST_KEPT_SHARE)));
   }
 }

@@ -75,6 +75,30 @@ const deregistered: Done = { task: "deregister", outcome: outcomes.deregister.go
 const deregisterUnknown: Done = { task: "deregister", outcome: outcomes.deregister.unknown };
 const settled: Done = { task: "settle", outcome: outcomes.settle.settled };
 
+describe("a DELETE that RunPod's quota refuses", () => {
+  const refused = (retryAt: number): Done => ({
+    task: "delete-pod",
+    outcome: { kind: "unknown", why: "rate-limited", retryAt },
+  });
+
+  test("goes out again the moment the quota is back, however often it was refused", () => {
+    const one = removal(scopeOf(OLD));
+    one.answer(one.record());
+    for (let time = 1; time <= 6; time += 1) {
+      expect(one.answer(refused(one.now + one.waitsMs + 40 * SECOND))).toBe("delete-pod");
+      expect([one.waitsMs, one.teardown.tries]).toEqual([40 * SECOND, 0]);
+    }
+    expect(one.answer({ task: "delete-pod", outcome: { kind: "deleted" } })).toBe("verify-gone");
+  });
+
+  test("waits no longer than the longest pause, whatever RunPod says", () => {
+    const one = removal(scopeOf(OLD));
+    one.answer(one.record());
+    one.answer(refused(one.now + 24 * 60 * MINUTE));
+    expect(one.waitsMs).toBe(5 * MINUTE);
+  });
+});
+
 describe("the order", () => {
   test("is record, DELETE, GET, two lists, and only then the run, the runner and the money", () => {
     const it = removal(scopeOf(OLD));

@@ -29,6 +29,18 @@ describe("the reserve for deletions", () => {
     expect(reserve.wait(40_000)).toBeNull();
   });
 
+  it("keeps as much as there are pods of ours whose jobs may end together, and never all", () => {
+    const reserve = new DeletionReserve();
+    reserve.expect(35);
+    reserve.hear(windows(35, 2_000), 0);
+    expect(reserve.wait(0)).toBeNull();
+    reserve.hear(windows(34, 2_000), 0);
+    expect(reserve.wait(0)).toBe(40_000);
+    reserve.expect(500);
+    reserve.hear(windows(40, 2_500), 0);
+    expect(reserve.wait(0)).toBeNull();
+  });
+
   it("waits for the longest window, and takes no more than a third of a small quota", () => {
     const reserve = new DeletionReserve();
     reserve.hear(windows(0, 3), 0);

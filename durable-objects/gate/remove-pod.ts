@@ -1,0 +1,35 @@
+/** The three calls that remove a pod and prove it gone, as the removal's steps know them: for requests and strays alike. */
+import type { Done, UnknownOfRunPod } from "../../shared/lifecycle/tasks.ts";
+import type { Millis } from "../../shared/ports.ts";
+import type { RunPodFailure } from "../../shared/runpod/failure.ts";
+import type { GatePorts } from "./ports.ts";
+
+/** The part of a gate's ports that a removal needs. */
+export type RemovalPorts = Pick<GatePorts, "runpod" | "account" | "clock">;
+
+export async function deletePod(podId: string, { runpod, clock }: RemovalPorts): Promise<Done> {
+  const answer = await runpod.deletePod(podId);
+  if (answer.kind === "failure") return { task: "delete-pod", outcome: unknownOf(answer.failure, clock.now()) };
+  return { task: "delete-pod", outcome: { kind: answer.kind === "deleted" ? "deleted" : "not-found" } };
+}
+
+export async function verifyGone(podId: string, { runpod, clock }: RemovalPorts): Promise<Done> {
+  const answer = await runpod.getPod(podId);
+  if (answer.kind === "failure") return { task: "verify-gone", outcome: unknownOf(answer.failure, clock.now()) };
+  const gone = answer.kind === "not-found" || answer.pod.status === "TERMINATED";
+  return { task: "verify-gone", outcome: { kind: gone ? "gone" : "alive" } };
+}
+
+export async function listPods(podId: string, notBefore: Millis, { account }: RemovalPorts): Promise<Done> {
+  const answer = await account.listPods(notBefore);
+  if (!answer.ok) return { task: "list-pods", outcome: { kind: "unknown", why: answer.why } };
+  const { startedAt, complete, pods } = answer.value;
+  const alive = pods.some((pod) => pod.id === podId && pod.status !== "TERMINATED");
+  return { task: "list-pods", outcome: { kind: "listed", startedAt, complete, alive } };
+}
+
+function unknownOf({ reason, retryAfterMs }: RunPodFailure, now: Millis): UnknownOfRunPod {
+  const why = reason;
+  if (reason !== "rate-limited" || retryAfterMs === null) return { kind: "unknown", why };
+  return { kind: "unknown", why, retryAt: now + retryAfterMs };
+}
