@@ -1,15 +1,70 @@
 /**
  * I2: every pod ever created is proven gone, and the ledger has exactly one closing line for it. "Proven" must be true: no
- * line may close while RunPod still bills the pod.
+ * line may close while RunPod still bills the pod. And it must be a proof: behind the answer to the DELETE that the line
+ * names, somebody read the pod, and two lists were asked for that are spaced as the design says. No line is about a pod that
+ * never was, or stands in another repository's book.
  */
+import type { NetRequest } from "../net.ts";
 import type { Checker, WorldView } from "../view.ts";
 
 type Line = { pod_id: string; proven_at: number | null; closed_at: number | null; estimate_micros: number | null };
 
+/** Between the two lists of a proof. */
+const SPACING_MS = 10_000;
+
+/** What was asked of RunPod, by the providers' clock; no record of the product's. */
+class Asked {
+  /** First pages only. */
+  readonly lists: number[] = [];
+  readonly #reads = new Map<string, number[]>();
+  readonly #orders = new Map<string, number>();
+  /** Removed by cron while their gate might write nothing: nobody may book them. */
+  readonly unbooked = new Set<string>();
+
+  hear(world: WorldView, operation: string, request: NetRequest): void {
+    if (operation === "listPods") {
+      if (!request.query.has("cursor")) this.lists.push(request.askedAt);
+      return;
+    }
+    if (operation !== "getPod" && operation !== "deletePod") return;
+    const id = decodeURIComponent(request.path.split("/").at(-1) ?? "");
+    if (operation === "getPod") {
+      this.#reads.set(id, [...(this.#reads.get(id) ?? []), request.askedAt]);
+      return;
+    }
+    if (!this.#orders.has(id)) this.#orders.set(id, request.askedAt);
+    const repository = world.runpod.pods.find((pod) => pod.id === id)?.env["GPU_GATE_REPOSITORY_ID"];
+    const host = world.hosts.find((one) => one.repository.id === repository);
+    if (request.caller === "cron" && host?.gate.readOnly === true) this.unbooked.add(id);
+  }
+
+  /** What the proof lacks that this line claims, `skew` being how far the product's clock is from the providers'. */
+  missing({ pod_id, closed_at, proven_at }: Line, skew: number): string | null {
+    if (closed_at === null || proven_at === null) return "an end";
+    const from = closed_at - skew;
+    const to = proven_at - skew;
+    const ordered = this.#orders.get(pod_id);
+    if (ordered === undefined || ordered > from) return "an order to delete it";
+    if ((this.#reads.get(pod_id) ?? []).every((at) => at < from || at > to))
+      return "a look at the pod after the DELETE";
+    const lists = this.lists.filter((at) => at >= from && at <= to);
+    const first = lists[0];
+    const last = lists.at(-1);
+    if (first === undefined || last === undefined || last - first < SPACING_MS)
+      return "two spaced lists after the DELETE";
+    return null;
+  }
+}
+
 export function i2(): Checker {
   let looked = -1;
+  const asked = new Asked();
   return {
     name: "I2",
+    performing(world, operation, request) {
+      asked.hear(world, operation, request);
+      return null;
+    },
     step(world) {
       const writes = world.hosts.reduce((sum, host) => sum + host.writes, 0);
       if (writes === looked) return null;
@@ -27,15 +82,18 @@ export function i2(): Checker {
         const mine = lines(world, pod.id);
         if (mine.length !== 1) {
           // Lost before anybody could learn of it: there is nothing to book.
-          if (mine.length === 0 && neverSeen(pod)) continue;
+          if (mine.length === 0 && (neverSeen(world, pod) || asked.unbooked.has(pod.id))) continue;
           return `${pod.id} has ${mine.length} lines in the ledger`;
         }
         const line = mine[0];
-        if (line?.closed_at === null || line?.proven_at === null) return `${pod.id} has no closing line in the ledger`;
-        const wrong = estimateProblem(world, pod, line?.estimate_micros ?? null);
+        if (line === undefined || line.closed_at === null || line.proven_at === null)
+          return `${pod.id} has no closing line in the ledger`;
+        const missing = asked.missing(line, world.skew);
+        if (missing !== null) return `${pod.id} is called gone without ${missing}`;
+        const wrong = estimateProblem(world, pod, line.estimate_micros);
         if (wrong !== null) return wrong;
       }
-      return null;
+      return strangeLine(world);
     },
   };
 }
@@ -46,32 +104,54 @@ function lines(world: WorldView, podId: string): Line[] {
   );
 }
 
+/** A line about nothing that RunPod ever rented, or in the wrong book. */
+function strangeLine(world: WorldView): string | null {
+  const home = new Map(world.runpod.pods.map((pod) => [pod.id, pod.env["GPU_GATE_REPOSITORY_ID"]]));
+  for (const host of world.hosts) {
+    for (const { id } of host.sql.exec<{ id: string }>("SELECT pod_id AS id FROM ledger")) {
+      if (!home.has(id)) return `the ledger of ${host.repository.name} has ${id}, which RunPod never rented`;
+      if (home.get(id) !== host.repository.id) return `${id} stands in the ledger of ${host.repository.name}`;
+    }
+  }
+  return null;
+}
+
 type Pod = WorldView["runpod"]["pods"][number];
 
-/** RunPod lost it without any order of ours, before a list or an answer showed it. */
-function neverSeen(pod: Pod): boolean {
-  return pod.vanished && pod.deletes.length === 0;
+/** RunPod lost it without any order of ours, and no attempt of ours was ever told of it. */
+function neverSeen(world: WorldView, pod: Pod): boolean {
+  if (!pod.vanished || pod.deletes.length > 0) return false;
+  return world.hosts.every(
+    (host) => host.sql.exec<{ id: string }>("SELECT id FROM attempts WHERE pod_id = ?", pod.id).length === 0,
+  );
 }
+
+/** Until a crashed gate is up and looks again, at the most. */
+const CRASH_MS = 900_000;
 
 /**
  * Estimate against bill: 2 s, one request's duration at either end and the skew. Where RunPod itself kept a pod after its
- * order, or lost it unasked, the difference is RunPod's and no estimate can know it.
+ * order the difference is RunPod's, and where it lost one unasked we learn of it later: then it is never less than the bill.
  */
 function estimateProblem(world: WorldView, pod: Pod, micros: number | null): string | null {
   const last = pod.deletes.at(-1);
-  if (pod.vanished || last === undefined || pod.livesUntil > 0) return null;
+  if (pod.livesUntil > 0) return null;
   // A stopped pod tells no price any more: a stray that was found so late is booked at the most it can have cost.
-  if (micros === null) return bookedAtMost(world, pod) ? null : `${pod.id} was closed without an estimate`;
+  if (micros === null) {
+    const lost = pod.vanished || last === undefined;
+    return lost || bookedAtMost(world, pod) ? null : `${pod.id} was closed without an estimate`;
+  }
   const bill = world.runpod.billed(pod);
   // A create or a delete takes a minute at most before its caller gives up.
   const calm = world.faults.plan.weights.size === 0;
   const boundMs = 2_000 + Math.abs(world.skew) * 2 + (calm ? 1_000 : 150_000);
-  const bound = (boundMs * pod.price * 1_000_000) / 3_600_000;
+  const worth = (ms: number): number => (ms * pod.price * 1_000_000) / 3_600_000;
   // A pod that came late and was adopted is reckoned from our order on, and one whose DELETE was answered to a gate that had
   // crashed to the next look: more than the bill, and never less.
-  const reckonedHigh = pod.late || world.faults.plan.weights.has("crash-gate");
-  const tooMuch = reckonedHigh ? 0 : micros - bill;
-  if (bill - micros <= bound && tooMuch <= bound) return null;
+  const lateMs = pod.late ? pod.createdAt - pod.askedAt : 0;
+  const crashMs = world.faults.plan.weights.has("crash-gate") ? CRASH_MS : 0;
+  const highest = pod.vanished || last === undefined ? Infinity : worth(boundMs + lateMs + crashMs);
+  if (bill - micros <= worth(boundMs) && micros - bill <= highest) return null;
   const seconds = ((micros - bill) * 3_600_000) / (pod.price * 1_000_000) / 1000;
   return `${pod.id}: estimate and bill are ${seconds.toFixed(1)} s apart`;
 }

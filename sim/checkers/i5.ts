@@ -1,16 +1,34 @@
 /**
  * I5: no secret where it does not belong. Every secret that exists in this world is known to its providers; none may stand
- * in what is sent to GitHub, in a log line, or in an address, and a pod gets what is on the list and nothing else.
+ * in what is sent to GitHub, in a log line, in an address, in a view of a request, in a row, or in a header for somebody else;
+ * a pod gets what is on the list and nothing else, its own secrets in their variables and no other pod's.
  */
 import { POD_ENV, POD_FACTS } from "../../shared/runpod/create-body.ts";
 import { GPU_GATE_TAGS } from "../../shared/runpod/tags.ts";
+import { requestView } from "../../durable-objects/gate/view.ts";
+import type { Sql } from "../../durable-objects/gate/ports.ts";
 import type { NetRequest } from "../net.ts";
+import { appKey } from "../platform.ts";
 import type { Checker, WorldView } from "../view.ts";
 
 const ALLOWED = new Set<string>([
   ...Object.values(POD_ENV),
   ...Object.values(POD_FACTS),
   ...Object.values(GPU_GATE_TAGS),
+]);
+
+/** Tables whose rows were looked at before there was a list of them; every table there is comes with it. */
+const TABLES = ["requests", "audit", "attempts", "tasks", "deliveries", "meta"];
+const AT_RUNPOD = new Set([
+  "createPod",
+  "listPods",
+  "getPod",
+  "deletePod",
+  "getPodLogs",
+  "billing",
+  "openapi",
+  "catalog",
+  "graphql",
 ]);
 
 export function i5(): Checker {
@@ -21,8 +39,23 @@ export function i5(): Checker {
       const secrets = secretsOf(world);
       const place = secretIn(secrets, `${request.path}?${request.query.toString()}`);
       if (place) return `the address of ${operation} holds a secret`;
-      if (operation === "createPod") return createProblem(world, request);
+      // Each provider is shown its own key, and nobody else's.
+      const foreign = AT_RUNPOD.has(operation)
+        ? [...world.github.tokens, appKeyText()]
+        : [world.runpod.apiKey, appKeyText()];
+      for (const [name, value] of request.headers) {
+        if (secretIn(foreign, value)) return `${operation} shows another provider's key in ${name}`;
+      }
+      if (operation === "createPod") return createProblem(world, request, secrets);
       return secretIn(secrets, request.body) ? `${operation} sends a secret` : null;
+    },
+    wrote(world, repository, check) {
+      // What a page and the read API would say at this moment, while the secrets are alive.
+      const host = world.hosts.find((one) => one.repository === repository);
+      const request = host?.up === true ? host.gate.store.request(check.externalId?.split(":")[0] ?? "") : null;
+      if (host === undefined || request === null) return null;
+      const page = JSON.stringify(requestView(request, host.gate.store));
+      return secretIn(secretsOf(world), page) ? `the view of ${request.id} holds a secret` : null;
     },
     step(world) {
       if (read === world.log.length) return null;
@@ -35,9 +68,9 @@ export function i5(): Checker {
     },
     end(world) {
       const secrets = secretsOf(world);
-      for (const host of world.hosts) {
-        for (const table of ["requests", "audit", "attempts", "tasks", "deliveries", "meta"]) {
-          const text = JSON.stringify(host.sql.exec(`SELECT * FROM ${table}`));
+      for (const { sql } of [...world.hosts, world.account]) {
+        for (const table of new Set([...(sql === world.account.sql ? [] : TABLES), ...tablesOf(sql)])) {
+          const text = JSON.stringify(sql.exec(`SELECT * FROM ${table}`));
           if (secretIn(secrets, text)) return `the table ${table} holds a secret`;
         }
       }
@@ -46,8 +79,15 @@ export function i5(): Checker {
   };
 }
 
+function tablesOf(sql: Sql): readonly string[] {
+  const rows = sql.exec<{ name?: string }>(
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+  );
+  return rows.flatMap(({ name }) => (name === undefined ? [] : [name]));
+}
+
 function secretsOf(world: WorldView): readonly string[] {
-  const secrets = [world.runpod.apiKey, ...world.github.tokens];
+  const secrets = [world.runpod.apiKey, ...world.github.tokens, appKeyText()];
   for (const repository of world.github.repositories)
     for (const runner of repository.runners.values()) secrets.push(runner.jit);
   for (const pod of world.runpod.pods) {
@@ -59,14 +99,41 @@ function secretsOf(world: WorldView): readonly string[] {
   return secrets;
 }
 
-function secretIn(secrets: readonly string[], text: string): boolean {
-  return text !== "" && secrets.some((secret) => text.includes(secret));
+/** A line of the App's private key: no way of writing it down keeps all of it together. */
+function appKeyText(): string {
+  return appKey().split("\n")[1] ?? "";
 }
 
-function createProblem(world: WorldView, request: NetRequest): string | null {
+function secretIn(secrets: readonly string[], text: string): boolean {
+  return text !== "" && secrets.some((secret) => secret !== "" && text.includes(secret));
+}
+
+function createProblem(world: WorldView, request: NetRequest, secrets: readonly string[]): string | null {
   const body = JSON.parse(request.body) as { env: Record<string, string>; args: string };
   const stranger = Object.keys(body.env).find((name) => !ALLOWED.has(name));
   if (stranger !== undefined) return `a pod is given ${stranger}`;
-  const keys = [world.runpod.apiKey, ...world.github.tokens];
-  return keys.some((key) => request.body.includes(key)) ? "a pod is given a key" : null;
+  const keys = [world.runpod.apiKey, ...world.github.tokens, appKeyText()];
+  if (secretIn(keys, request.body)) return "a pod is given a key";
+  const own = new Set(POD_SECRETS.flatMap((name) => body.env[name] ?? []));
+  if (
+    secretIn(
+      secrets.filter((secret) => !own.has(secret)),
+      request.body,
+    )
+  )
+    return "a pod is given another pod's secret";
+  // In the variables that are made for them, and nowhere that a list or a log of the provider shows.
+  const rest = JSON.stringify({
+    ...body,
+    env: Object.entries(body.env).filter(([name]) => !POD_SECRETS.includes(name)),
+  });
+  if (secretIn([...own], rest)) return "a pod's secret stands outside its variable";
+  const attempt = body.env["GPU_GATE_ATTEMPT"];
+  const twice = world.runpod.pods.some(
+    (pod) => pod.env["GPU_GATE_ATTEMPT"] !== attempt && POD_SECRETS.some((name) => own.has(pod.env[name] ?? "")),
+  );
+  return twice ? "two attempts share a secret" : null;
 }
+
+/** What only this pod may know: its runner's registration and its two nonces. */
+const POD_SECRETS: readonly string[] = Object.values(POD_ENV).filter((name) => name !== POD_ENV.controlUrl);

@@ -1,9 +1,12 @@
 /**
  * I6: the lock is first in, first out among those who still wait; one holder; a fence that only grows. Read from the audit,
- * and held against GitHub's book: GPU runs of two requests never overlap.
+ * and held against the lock as it is stored, and against the providers' books: whoever buys a pod or starts a GPU run held the
+ * lock when it asked, so a stale holder's orders reach nobody.
  */
+import { EXECUTE } from "../github-model.ts";
 import type { GateHost } from "../hosts.ts";
-import type { Checker } from "../view.ts";
+import type { NetRequest } from "../net.ts";
+import type { Checker, WorldView } from "../view.ts";
 
 type Row = { seq: number; request_id: string | null; act: string; facts: string };
 
@@ -13,27 +16,42 @@ interface Book {
   waiting: string[];
   holder: string | null;
   fence: number;
+  /** Who held it, from when until when; the newest last. */
+  readonly held: { readonly by: string; readonly from: number; until: number }[];
 }
 
 export function i6(): Checker {
   const books = new Map<GateHost, Book>();
+  const bookOf = (host: GateHost): Book => {
+    const book = books.get(host) ?? { writes: -1, read: 0, waiting: [], holder: null, fence: 0, held: [] };
+    books.set(host, book);
+    return book;
+  };
   return {
     name: "I6",
+    performing(world, operation, request) {
+      const buyer = buyerOf(operation, request);
+      if (buyer === null) return null;
+      const host = world.hosts.find((one) => request.caller === `gate ${one.repository.id}`);
+      if (host === undefined) return null;
+      const book = bookOf(host);
+      const wrong = read(book, host, world);
+      if (wrong !== null) return wrong;
+      const held = book.held.some(
+        (one) => one.by === buyer && one.from <= request.askedAt && request.askedAt <= one.until,
+      );
+      return held ? null : `${buyer} performs ${operation} without the lock of ${host.repository.name}`;
+    },
     step(world) {
       for (const host of world.hosts) {
-        const book = books.get(host) ?? { writes: -1, read: 0, waiting: [], holder: null, fence: 0 };
-        books.set(host, book);
+        const book = bookOf(host);
         if (book.writes === host.writes) continue;
+        const wrong = read(book, host, world);
+        if (wrong !== null) return wrong;
         book.writes = host.writes;
-        const rows = host.sql.exec<Row>(
-          "SELECT seq, request_id, act, facts FROM audit WHERE seq > ? ORDER BY seq",
-          book.read,
-        );
-        for (const row of rows) {
-          book.read = row.seq;
-          const wrong = entry(book, row);
-          if (wrong !== null) return `${host.repository.name}: ${wrong}`;
-        }
+        const { holder } = host.gate.store.lock();
+        if (holder !== book.holder)
+          return `${host.repository.name}: the lock is ${holder ?? "nobody"}'s, said to be ${book.holder ?? "nobody"}'s`;
       }
       return null;
     },
@@ -49,7 +67,30 @@ export function i6(): Checker {
   };
 }
 
-function entry(book: Book, row: Row): string | null {
+/** The request that a call buys or starts a GPU run for; null for any other call. */
+function buyerOf(operation: string, request: NetRequest): string | null {
+  if (operation === "createPod") {
+    return (JSON.parse(request.body) as { env: Record<string, string> }).env["GPU_GATE_REQUEST"] ?? "";
+  }
+  if (operation !== "dispatch" || !request.path.includes(EXECUTE.split("/").at(-1) ?? "")) return null;
+  return (JSON.parse(request.body) as { inputs: Record<string, string> }).inputs["request"] ?? "";
+}
+
+/** Reads what the audit has that is new. */
+function read(book: Book, host: GateHost, world: WorldView): string | null {
+  const rows = host.sql.exec<Row>(
+    "SELECT seq, request_id, act, facts FROM audit WHERE seq > ? ORDER BY seq",
+    book.read,
+  );
+  for (const row of rows) {
+    book.read = row.seq;
+    const wrong = entry(book, row, world.now);
+    if (wrong !== null) return `${host.repository.name}: ${wrong}`;
+  }
+  return null;
+}
+
+function entry(book: Book, row: Row, now: number): string | null {
   const id = row.request_id ?? "";
   switch (row.act) {
     case "lock.enqueue":
@@ -66,6 +107,7 @@ function entry(book: Book, row: Row): string | null {
       book.waiting.shift();
       book.holder = id;
       book.fence = fence;
+      book.held.push({ by: id, from: now, until: Infinity });
       return null;
     }
     case "lock.release": {
@@ -73,6 +115,8 @@ function entry(book: Book, row: Row): string | null {
       if (book.holder !== id || fence !== book.fence)
         return `${id} released a lock that ${book.holder ?? "nobody"} holds`;
       book.holder = null;
+      const last = book.held.at(-1);
+      if (last !== undefined) last.until = now;
       return null;
     }
     default:

@@ -1,8 +1,10 @@
 /** Each checker can object: shown a history that breaks its invariant, it says so; shown the honest twin, it does not. */
 import { SimHeaders } from "../../sim/answer.ts";
 import { describe, expect, test } from "vitest";
+import { SCHEMA_VERSION } from "../../durable-objects/gate/schema.ts";
+import { newRequest } from "../../shared/lifecycle/route.ts";
 import { checkersFor } from "../../sim/checkers/index.ts";
-import { EXECUTE, type CheckRun, type Repository, type Run } from "../../sim/github-model.ts";
+import { EXECUTE, PREPARE, type CheckRun, type Repository, type Run } from "../../sim/github-model.ts";
 import type { NetRequest } from "../../sim/net.ts";
 import type { VirtualPod } from "../../sim/runpod.ts";
 import type { Checker, WorldView } from "../../sim/view.ts";
@@ -199,24 +201,86 @@ describe("I1", () => {
 });
 
 describe("I2", () => {
-  const line = { pod_id: "p1", proven_at: 1, closed_at: 1, estimate_micros: 1 };
+  const line = { pod_id: "p1", proven_at: 20_000, closed_at: 1, estimate_micros: 1 };
+  const gone = pod({ releasedAt: 1, deletes: [{ askedAt: 1, performedAt: 1, by: "gate" }] });
+  const PROOF: readonly (readonly [string, string, number])[] = [
+    ["deletePod", "/v2/pods/p1", 1],
+    ["getPod", "/v2/pods/p1", 2],
+    ["listPods", "/v2/pods", 3],
+    ["listPods", "/v2/pods", 10_003],
+  ];
+  /** The end of a run in which this was asked of RunPod. */
+  const endAfter = (
+    asked: readonly (readonly [string, string, number])[],
+    more: Parameters<typeof world>[0],
+    caller = "gate 101",
+  ) => {
+    const judge = checker("I2");
+    for (const [operation, path, askedAt] of asked) {
+      judge.performing?.(world(more), operation, { ...request(path, null, caller), askedAt });
+    }
+    return judge.end?.(world(more));
+  };
 
   test("a line that closes while RunPod bills the pod", () => {
     expect(checker("I2").step?.(world({ pods: [pod()], rows: { ledger: [line] } }))).toContain("while RunPod bills it");
   });
 
   test("a pod that stays, a pod without a line, a pod with two", () => {
-    const gone = pod({ releasedAt: 1, deletes: [{ askedAt: 1, performedAt: 1, by: "gate" }] });
     expect(checker("I2").end?.(world({ pods: [pod()] }))).toContain("never released");
     expect(checker("I2").end?.(world({ pods: [gone] }))).toContain("has 0 lines");
     expect(checker("I2").end?.(world({ pods: [gone], rows: { ledger: [line, line] } }))).toContain("has 2 lines");
-    expect(checker("I2").end?.(world({ pods: [gone], rows: { ledger: [line] } }))).toBeNull();
+    expect(endAfter(PROOF, { pods: [gone], rows: { "FROM ledger WHERE": [line] } })).toBeNull();
+  });
+
+  test.each<[string, number]>([
+    ["an order to delete it", 0],
+    ["a look at the pod after the DELETE", 1],
+    ["two spaced lists after the DELETE", 2],
+    ["two spaced lists after the DELETE", 3],
+  ])("a line that closes without %s (%#)", (what, without) => {
+    const asked = PROOF.filter((_, index) => index !== without);
+    expect(endAfter(asked, { pods: [gone], rows: { "FROM ledger WHERE": [line] } })).toContain(`without ${what}`);
+  });
+
+  test("lists that were asked for before the DELETE was answered, or too close to each other", () => {
+    const rows = { "FROM ledger WHERE": [{ ...line, closed_at: 100 }] };
+    expect(endAfter(PROOF, { pods: [gone], rows })).toContain("a look at the pod");
+    const close = PROOF.map(([operation, path, at]) => [operation, path, Math.min(at, 9_000)] as const);
+    expect(endAfter(close, { pods: [gone], rows: { "FROM ledger WHERE": [line] } })).toContain("two spaced lists");
+  });
+
+  test("a line about no pod, or in another repository's book", () => {
+    const rows = { "FROM ledger WHERE": [line], "AS id FROM ledger": [{ id: "p1" }, { id: "p9" }] };
+    expect(endAfter(PROOF, { pods: [gone], rows })).toContain("p9, which RunPod never rented");
+    const foreign = pod({ ...gone, env: { ...gone.env, GPU_GATE_REPOSITORY_ID: "202" } });
+    expect(endAfter(PROOF, { pods: [foreign], rows: { ...rows, "AS id FROM ledger": [{ id: "p1" }] } })).toContain(
+      "p1 stands in the ledger of repo0",
+    );
+  });
+
+  test("no line: only for what nobody was told of, or what cron removed while its gate might not write", () => {
+    const lost = pod({ releasedAt: 1, vanished: true });
+    expect(checker("I2").end?.(world({ pods: [lost] }))).toBeNull();
+    expect(checker("I2").end?.(world({ pods: [lost], rows: { attempts: [{ id: "r1-1" }] } }))).toContain("0 lines");
+    expect(endAfter(PROOF, { pods: [gone], readOnly: true }, "cron")).toBeNull();
+    expect(endAfter(PROOF, { pods: [gone], readOnly: false }, "cron")).toContain("0 lines");
   });
 
   test("an estimate far from the bill", () => {
-    const gone = pod({ releasedAt: 1, deletes: [{ askedAt: 1, performedAt: 1, by: "gate" }] });
-    const rows = { ledger: [{ ...line, estimate_micros: 900_000 }] };
-    expect(checker("I2").end?.(world({ pods: [gone], rows }))).toContain("s apart");
+    const rows = { "FROM ledger WHERE": [{ ...line, estimate_micros: 900_000 }] };
+    expect(endAfter(PROOF, { pods: [gone], rows })).toContain("s apart");
+    // Late by a minute, so a minute more than the bill, and not an hour.
+    const late = pod({ ...gone, late: true, createdAt: MINUTE });
+    const told = (seconds: number) => ({
+      "FROM ledger WHERE": [{ ...line, estimate_micros: (seconds * 1_000_000) / 3_600 }],
+    });
+    expect(endAfter(PROOF, { now: MINUTE, pods: [late], rows: told(60) })).toBeNull();
+    expect(endAfter(PROOF, { now: MINUTE, pods: [late], rows: told(900) })).toContain("s apart");
+    // What RunPod lost is never booked below its bill.
+    const vanished = pod({ ...gone, vanished: true });
+    expect(endAfter(PROOF, { now: 3_600_000, pods: [vanished], rows: told(0) })).toContain("s apart");
+    expect(endAfter(PROOF, { pods: [vanished], rows: told(900) })).toBeNull();
   });
 });
 
@@ -283,6 +347,15 @@ describe("I4", () => {
   });
 });
 
+const ASKED = {
+  row: 1,
+  kind: "pull-request",
+  prNumber: 1,
+  headSha: HEAD,
+  generation: 1,
+  actor: { id: "7", login: "mona" },
+} as unknown as Parameters<typeof newRequest>[1];
+
 describe("I5", () => {
   test("a secret in a body, in a log line, in a stored row", () => {
     const update = request("/repos/acme/repo0/check-runs/1", { text: "jit-of-p1" });
@@ -297,6 +370,48 @@ describe("I5", () => {
     expect(checker("I5").performing?.(world({}), "createPod", create({ GPU_GATE_TIER: "rpa_KEY" }))).toContain("a key");
     expect(checker("I5").performing?.(world({}), "createPod", create({ GPU_GATE_TIER: "x" }))).toBeNull();
   });
+
+  test("a pod is given another's secret, its own outside its variable, or one that two attempts share", () => {
+    const create = (body: object) =>
+      checker("I5").performing?.(world({ pods: [pod()] }), "createPod", request("/v2/pods", body));
+    const env = { GPU_GATE_ATTEMPT: "r1-2", GPU_GATE_JIT_CONFIG: "jit-of-p2" };
+    expect(create({ env })).toBeNull();
+    expect(create({ env: { ...env, GPU_GATE_TIER: "jit-of-p1" } })).toContain("another pod's secret");
+    expect(create({ env, args: "run jit-of-p2" })).toContain("outside its variable");
+    expect(create({ env: { ...env, GPU_GATE_TIER: "jit-of-p2" } })).toContain("outside its variable");
+    expect(create({ env: { ...env, GPU_GATE_JIT_CONFIG: "jit-of-p1" } })).toContain("two attempts share");
+    expect(create({ env: { GPU_GATE_ATTEMPT: "r1-1", GPU_GATE_JIT_CONFIG: "jit-of-p1" } })).toBeNull();
+  });
+
+  test("a provider is shown the other's key", () => {
+    const call = (operation: string, key: string) =>
+      checker("I5").performing?.(world({}), operation, {
+        ...request("/x", null),
+        headers: new SimHeaders({ authorization: key }),
+      });
+    expect(call("listPods", "Bearer rpa_KEY")).toBeNull();
+    expect(call("getPull", "token ghs_token")).toBeNull();
+    expect(call("listPods", "token ghs_token")).toContain("another provider's key");
+    expect(call("getPull", "Bearer rpa_KEY")).toContain("another provider's key");
+  });
+
+  test("a secret in any other table, the account's too, and in the view of a request", () => {
+    const tables = { sqlite_master: [{ name: "lanes" }], "FROM lanes": [{ x: "rpa_KEY" }] };
+    expect(checker("I5").end?.(world({ rows: tables }))).toContain("the table lanes");
+    expect(checker("I5").end?.(world({ money: [{ name: "money", x: "rpa_KEY" }] }))).toContain("the table money");
+    const told = (detail: string) => {
+      const stored = {
+        ...newRequest("r1", ASKED, 0),
+        state: { kind: "concluded", at: 0, verdict: { kind: "failed", reason: "tests-failed", detail } },
+      };
+      const store = { request: () => stored, placeInQueue: () => null };
+      const view = world({ store });
+      const repo = view.github.repositories[0];
+      return repo === undefined ? null : checker("I5").wrote?.(view, repo, check());
+    };
+    expect(told("rpa_KEY was refused")).toContain("the view of r1");
+    expect(told("it was refused")).toBeNull();
+  });
 });
 
 describe("I6", () => {
@@ -306,7 +421,12 @@ describe("I6", () => {
     act,
     facts: JSON.stringify({ fence }),
   });
-  const read = (...rows: object[]) => checker("I6").step?.(world({ rows: { audit: rows } }));
+  const lockOf = (rows: readonly { act: string; request_id: string }[]) => {
+    const last = rows.findLast((one) => one.act === "lock.granted" || one.act === "lock.release");
+    return { lock: () => ({ holder: last?.act === "lock.granted" ? last.request_id : null }) };
+  };
+  const read = (...rows: ReturnType<typeof row>[]) =>
+    checker("I6").step?.(world({ rows: { audit: rows }, store: lockOf(rows) }));
   const queue = [row(1, "r1", "lock.enqueue"), row(2, "r2", "lock.enqueue")];
 
   test("in order, one after the other", () => {
@@ -320,6 +440,35 @@ describe("I6", () => {
     expect(read(...held, row(4, "r2", "lock.granted", 3))).toContain("while r1 holds it");
     expect(read(...held, row(4, "r1", "lock.release", 2), row(5, "r2", "lock.granted", 2))).toContain("fence");
     expect(read(...held, row(4, "r2", "lock.release", 2))).toContain("r2 released");
+  });
+
+  test("a lock that is stored otherwise than the audit says", () => {
+    const rows = [...queue, row(3, "r1", "lock.granted", 1)];
+    const store = { lock: () => ({ holder: "r2" }) };
+    expect(checker("I6").step?.(world({ rows: { audit: rows }, store }))).toContain("is r2's, said to be r1's");
+  });
+
+  test("a pod is bought, or a GPU run is started, by whoever does not hold the lock", () => {
+    const rows = [...queue, row(3, "r1", "lock.granted", 1)];
+    const create = (id: string) => request("/v2/pods", { env: { GPU_GATE_REQUEST: id } });
+    const act = (operation: string, what: NetRequest) =>
+      checker("I6").performing?.(world({ now: 1, rows: { audit: rows } }), operation, what);
+    expect(act("createPod", create("r1"))).toBeNull();
+    expect(act("createPod", create("r2"))).toContain("without the lock");
+    const path = (file: string) => `/repos/acme/repo0/actions/workflows/${file.split("/").at(-1) ?? ""}/dispatches`;
+    expect(act("dispatch", request(path(EXECUTE), { inputs: { request: "r2" } }))).toContain("without the lock");
+    expect(act("dispatch", request(path(PREPARE), { inputs: { request: "r2" } }))).toBeNull();
+    // What was sent by a holder may arrive after it; what was sent after it is a stale holder's.
+    const over = checker("I6");
+    const told = { audit: rows };
+    const view = world({ rows: told, store: { lock: () => lockOf(told.audit).lock() } });
+    over.step?.({ ...view, now: 1 });
+    told.audit = [row(4, "r1", "lock.release", 1)];
+    for (const host of view.hosts) host.writes += 1;
+    over.step?.({ ...view, now: 5 });
+    told.audit = [];
+    expect(over.performing?.(view, "createPod", { ...create("r1"), askedAt: 4 })).toBeNull();
+    expect(over.performing?.(view, "createPod", { ...create("r1"), askedAt: 8 })).toContain("without the lock");
   });
 });
 
@@ -416,4 +565,22 @@ test("I12: a read-only gate that acts", () => {
   expect(checker("I12").performing?.(world({ readOnly: true }), "createPod", create)).toContain("read-only gate");
   expect(checker("I12").performing?.(world({ readOnly: true }), "deletePod", create)).toBeNull();
   expect(checker("I12").performing?.(world({}), "createPod", create)).toBeNull();
+  // Whatever changes something, not only what was thought of.
+  expect(checker("I12").performing?.(world({ readOnly: true }), "deleteRunner", create)).toContain("deleteRunner");
+});
+
+test("I12: a read-only gate that writes, and one that refuses what it can read", () => {
+  const version = (number: number) => ({ schema_version: [{ version: number }] });
+  const judge = checker("I12");
+  const newer = world({ readOnly: true, rows: version(99) });
+  expect(judge.step?.(newer)).toBeNull();
+  expect(judge.step?.(newer)).toBeNull();
+  for (const host of newer.hosts) host.writes += 1;
+  expect(judge.step?.(newer)).toContain("writes");
+  expect(checker("I12").step?.(world({ readOnly: true, rows: version(SCHEMA_VERSION - 1) }))).toContain(
+    "its own schema",
+  );
+  expect(checker("I12").end?.(world({ rows: version(SCHEMA_VERSION) }))).toBeNull();
+  expect(checker("I12").end?.(world({ rows: version(SCHEMA_VERSION - 1) }))).toContain("is left on schema");
+  expect(checker("I12").end?.(world({ readOnly: true, rows: version(SCHEMA_VERSION) }))).toContain("is read-only");
 });
