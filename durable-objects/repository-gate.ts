@@ -131,7 +131,7 @@ export class RepositoryGate extends DurableObject<Env> {
   /** RunPod's bills beside our estimates. */
   recordBills(bills: readonly Bill[], window: BillWindow): BillsTaken {
     if (this.#gate.readOnly) return { known: [], drifts: [] };
-    return recordBills(this.#sql, this.#gate.store, bills, window, systemClock.now());
+    return recordBills(this.#gate.sql, this.#gate.store, bills, window, systemClock.now());
   }
 
   /** Cost reports of ledger lines closed in `[from, to)`. */

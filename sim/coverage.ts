@@ -28,7 +28,7 @@ export class Coverage {
       this.#request(host, String(bindings[0]), String(bindings[5]), String(bindings[9]));
     // A save that changed no index; the other kind follows where this one matches nothing.
     else if (query.startsWith("UPDATE requests SET record")) this.#saved(host, bindings);
-    else if (query.startsWith("INSERT INTO tasks")) {
+    else if (query.startsWith("INSERT OR REPLACE INTO tasks")) {
       bump(this.tasks, `${String(bindings[0])} ${String(bindings[2])}`);
       if (bindings[0] === "main") this.#lastTask.set(`${host} ${String(bindings[1])}`, String(bindings[2]));
     } else if (query.startsWith("INSERT INTO audit")) {

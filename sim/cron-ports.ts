@@ -97,7 +97,7 @@ export function cronPortsOf(
             inGate(id, (host) =>
               host.gate.readOnly
                 ? { known: [], drifts: [] }
-                : recordBills(host.sql, host.gate.store, bills, window, clock.now()),
+                : recordBills(host.gate.sql, host.gate.store, bills, window, clock.now()),
             ),
           ),
         note: (note) => rpc("gate", "note", () => inGate(id, (host) => host.gate.note(note))),

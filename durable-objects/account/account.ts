@@ -13,6 +13,7 @@ import type { AccountAnswer, PodListing, ReserveAnswer, Sql } from "../gate/port
 import { migrate } from "../gate/schema.ts";
 import { compareBooks, type BookFinding, type BooksSeen } from "./compare.ts";
 import { MarketReader, type Market } from "./market.ts";
+import { keepMeta, metaOf } from "./meta.ts";
 import { AccountMoney, MONEY_TABLES, type OpenReservation } from "./money.ts";
 import { storedJson } from "../gate/stored-json.ts";
 
@@ -168,33 +169,25 @@ export class Account {
     const { sql, clock } = this.#ports;
     return sql.transaction(() => {
       const now = clock.now();
-      const lastProblems = problemsSchema.parse(storedJson(this.#meta("billing_problems") ?? "[]"));
-      const tried = Number(this.#meta("billing_tried_at") ?? "0");
-      if (this.#meta("billing_day") === day || now - tried < retryMs) return { due: false, lastProblems };
-      this.#setMeta("billing_tried_at", String(now));
+      const lastProblems = problemsSchema.parse(storedJson(metaOf(this.#ports.sql, "billing_problems") ?? "[]"));
+      const tried = Number(metaOf(this.#ports.sql, "billing_tried_at") ?? "0");
+      if (metaOf(this.#ports.sql, "billing_day") === day || now - tried < retryMs) return { due: false, lastProblems };
+      keepMeta(this.#ports.sql, "billing_tried_at", String(now));
       return { due: true, lastProblems };
     });
   }
 
   billingDone(day: string, problems: readonly string[]): void {
-    this.#setMeta("billing_day", day);
-    this.#setMeta("billing_problems", JSON.stringify(problems.slice(0, 50)));
+    keepMeta(this.#ports.sql, "billing_day", day);
+    keepMeta(this.#ports.sql, "billing_problems", JSON.stringify(problems.slice(0, 50)));
   }
 
   paused(): boolean {
-    return this.#meta("paused") === "true";
+    return metaOf(this.#ports.sql, "paused") === "true";
   }
 
   setPaused(paused: boolean): void {
-    this.#setMeta("paused", String(paused));
-  }
-
-  #meta(key: string): string | null {
-    return this.#ports.sql.exec<{ value: string }>(`SELECT value FROM meta WHERE key = ?`, key)[0]?.value ?? null;
-  }
-
-  #setMeta(key: string, value: string): void {
-    this.#ports.sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)`, key, value);
+    keepMeta(this.#ports.sql, "paused", String(paused));
   }
 
   async #list(): Promise<AccountAnswer<PodListing>> {

@@ -8,6 +8,7 @@ import type { Observation } from "../../shared/lifecycle/reap.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Sql } from "../gate/ports.ts";
 import { storedJson } from "../gate/stored-json.ts";
+import { keepMeta, metaOf } from "./meta.ts";
 
 /** More suspects than this at once is a fault of another kind; the rest is suspected again at the next sweep. */
 const REMEMBERED = 500;
@@ -38,10 +39,10 @@ export class SweepMemory {
   /** Begins a sweep, unless another one is under way. One that has not ended after `leaseMs` is taken for dead. */
   begin(now: Millis, leaseMs: Millis): SweepStart {
     return this.#sql.transaction((): SweepStart => {
-      const since = Number(this.#get("sweep_since") ?? "0");
+      const since = Number(metaOf(this.#sql, "sweep_since") ?? "0");
       if (since > 0 && since <= now && now - since < leaseMs) return { kind: "busy", since };
-      this.#set("sweep_since", String(now));
-      const cursor = this.#get("sweep_cursor") ?? "";
+      keepMeta(this.#sql, "sweep_since", String(now));
+      const cursor = metaOf(this.#sql, "sweep_cursor") ?? "";
       return { kind: "go", observations: this.#observations(), cursor: cursor === "" ? null : cursor };
     });
   }
@@ -50,24 +51,16 @@ export class SweepMemory {
   end(observations: Observations, cursor: string | null = null): void {
     const kept = Object.fromEntries(Object.entries(observations).slice(0, REMEMBERED));
     this.#sql.transaction(() => {
-      this.#set("sweep_since", "0");
-      this.#set("sweep_cursor", cursor ?? "");
-      this.#set("sweep_observations", JSON.stringify(kept));
+      keepMeta(this.#sql, "sweep_since", "0");
+      keepMeta(this.#sql, "sweep_cursor", cursor ?? "");
+      keepMeta(this.#sql, "sweep_observations", JSON.stringify(kept));
     });
   }
 
   #observations(): Observations {
-    const text = this.#get("sweep_observations");
+    const text = metaOf(this.#sql, "sweep_observations");
     if (text === null) return {};
     const parsed = observationsSchema.safeParse(storedJson(text));
     return parsed.success ? parsed.data : {};
-  }
-
-  #get(key: string): string | null {
-    return this.#sql.exec<{ value: string }>(`SELECT value FROM meta WHERE key = ?`, key)[0]?.value ?? null;
-  }
-
-  #set(key: string, value: string): void {
-    this.#sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)`, key, value);
   }
 }

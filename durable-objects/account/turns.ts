@@ -6,6 +6,7 @@
  */
 import type { Millis } from "../../shared/ports.ts";
 import type { Sql } from "../gate/ports.ts";
+import { keepMeta, metaOf } from "./meta.ts";
 
 export type Turn = { readonly due: false } | { readonly due: true; readonly memory: string | null };
 
@@ -19,27 +20,19 @@ export class Turns {
   /** Takes the turn if the last one is `everyMs` ago or asked for another one at once. */
   take(duty: string, now: Millis, everyMs: Millis): Turn {
     return this.#sql.transaction((): Turn => {
-      const last = Number(this.#get(`turn_at:${duty}`) ?? "0");
+      const last = Number(metaOf(this.#sql, `turn_at:${duty}`) ?? "0");
       // A clock that was set back must not silence a duty.
       if (last <= now && now - last < everyMs) return { due: false };
-      this.#set(`turn_at:${duty}`, String(now));
-      return { due: true, memory: this.#get(`turn_memory:${duty}`) };
+      keepMeta(this.#sql, `turn_at:${duty}`, String(now));
+      return { due: true, memory: metaOf(this.#sql, `turn_memory:${duty}`) };
     });
   }
 
   /** Ends a turn. `more`: there is work left, which the next tick takes up. */
   keep(duty: string, memory: string, more: boolean): void {
     this.#sql.transaction(() => {
-      this.#set(`turn_memory:${duty}`, memory);
-      if (more) this.#set(`turn_at:${duty}`, "0");
+      keepMeta(this.#sql, `turn_memory:${duty}`, memory);
+      if (more) keepMeta(this.#sql, `turn_at:${duty}`, "0");
     });
-  }
-
-  #get(key: string): string | null {
-    return this.#sql.exec<{ value: string }>(`SELECT value FROM meta WHERE key = ?`, key)[0]?.value ?? null;
-  }
-
-  #set(key: string, value: string): void {
-    this.#sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)`, key, value);
   }
 }

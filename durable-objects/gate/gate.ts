@@ -23,7 +23,7 @@ import { obeyOperator, type OperatorAnswer, type OperatorWord } from "./operator
 import { releaseParked } from "./parked.ts";
 import { sha256Hex } from "./perform.ts";
 import { takePodCall, type PodWord } from "./pod-call.ts";
-import type { GatePorts } from "./ports.ts";
+import type { GatePorts, Sql } from "./ports.ts";
 import { retainPod, type RetainAnswer, type RetainWord } from "./retention.ts";
 import { beginEpoch, migrate, MIGRATIONS } from "./schema.ts";
 import { Steps } from "./steps.ts";
@@ -61,8 +61,8 @@ export class Gate {
   readonly #readOnly: boolean;
 
   constructor(ports: GatePorts) {
-    this.#ports = ports;
     this.#inside = new Inside(ports);
+    this.#ports = this.#inside.ports;
     this.store = this.#inside.store;
     this.#steps = new Steps(this.#inside);
     this.#accepting = new Accepting(this.#inside, this.#steps);
@@ -74,6 +74,11 @@ export class Gate {
     this.#loop = new Loop(this.#inside, this.#steps, (task, startedAt) => work.perform(task, startedAt));
     this.#readOnly = migrate(ports.sql, MIGRATIONS, (sql) => beginEpoch(sql, ports.random)).readOnly;
     if (!this.#readOnly) this.#loop.recover();
+  }
+
+  /** The database, for what is asked of it beside the gate. */
+  get sql(): Sql {
+    return this.#ports.sql;
   }
 
   get readOnly(): boolean {

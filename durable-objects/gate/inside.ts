@@ -8,7 +8,7 @@ import type { AuditNote } from "../../shared/lifecycle/step.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import { Aggregates } from "./aggregates.ts";
 import { Forecast } from "./forecast.ts";
-import type { GatePorts } from "./ports.ts";
+import type { GatePorts, Sql } from "./ports.ts";
 import { Secrets } from "./secrets.ts";
 import { Store } from "./store.ts";
 
@@ -23,10 +23,11 @@ export class Inside {
   readonly #forecast: Forecast;
 
   constructor(ports: GatePorts) {
-    this.ports = ports;
     this.store = new Store(ports.sql);
-    this.aggregates = new Aggregates(ports.sql, this.store);
-    this.#forecast = new Forecast(ports.sql);
+    const sql = forgetting(ports.sql, this.store);
+    this.ports = { ...ports, sql };
+    this.aggregates = new Aggregates(sql, this.store);
+    this.#forecast = new Forecast(sql);
   }
 
   audit(requestId: string | null, note: AuditNote): void {
@@ -80,4 +81,19 @@ export class Inside {
     if (known === null) throw new Error("this gate does not know its repository yet");
     return known;
   }
+}
+
+/** The database, with a store that forgets what it remembered where a transaction fails. */
+function forgetting(sql: Sql, store: Store): Sql {
+  return {
+    exec: (query, ...bindings) => sql.exec(query, ...bindings),
+    transaction: (body) => {
+      try {
+        return sql.transaction(body);
+      } catch (error) {
+        store.forget();
+        throw error;
+      }
+    },
+  };
 }

@@ -13,6 +13,7 @@ export interface StoredTask {
   readonly kind: string;
   readonly payload: string;
   readonly dueAt: Millis;
+  readonly createdAt: Millis;
   readonly startedAt: Millis | null;
   readonly tries: number;
 }
@@ -57,6 +58,7 @@ export type TaskRow = {
   kind: string;
   payload: string;
   due_at: number;
+  created_at: number;
   started_at: number | null;
   tries: number;
 };

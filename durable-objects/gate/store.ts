@@ -1,8 +1,11 @@
 /**
  * Rows of the gate's database as typed values. No decision is made here; whoever calls holds the transaction.
+ *
+ * The gate is the only writer of its database, so what it has read or written once it need not ask for again: every row
+ * read and written is paid for. What is remembered ends with a transaction that failed (`forget`).
  */
 import { repositoryConfigSchema, type RepositoryConfig } from "../../shared/config/schema.ts";
-import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import type { Attempt, GateRequest } from "../../shared/lifecycle/model.ts";
 import { requestId as requestIdOf } from "../../shared/lifecycle/request-id.ts";
 import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import type { AuditNote, LedgerOp } from "../../shared/lifecycle/step.ts";
@@ -10,39 +13,37 @@ import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { MoneyTable, type MoneyLineIn, type MoneyRow } from "./money-table.ts";
 import type { Sql, SqlValue } from "./ports.ts";
+import { keepIn, Remembered, type Sealed } from "./remembered.ts";
 import { laneSchema, readRecord } from "./rows.ts";
 import type { AuditRow, Lane, LedgerLine, LockRow, StoredTask, StrayRow, TaskRow } from "./rows.ts";
 import { storedJson } from "./stored-json.ts";
 
 export type { AuditRow, Lane, LedgerLine, LockRow, StoredTask, StrayRow } from "./rows.ts";
 
-/** Parsed records kept, by their text of a few thousand characters each. */
-const RECORDS_KEPT = 50;
-
 export class Store {
   readonly #sql: Sql;
   readonly #configs = new Map<string, RepositoryConfig>();
   readonly #counted = new Map<string, number>();
   readonly #records = new Map<string, GateRequest>();
+  readonly #remembered = new Remembered();
 
   constructor(sql: Sql) {
     this.#sql = sql;
   }
 
+  /** A transaction failed: what was remembered meanwhile may never have been stored. */
+  forget(): void {
+    this.#remembered.clear();
+  }
+
   // Who we are.
 
   repository(): { readonly repository: RepositoryRef; readonly installationId: string | null } | null {
-    // Asked several times in every step: one look, not four.
-    const rows = this.#sql.exec<{ key: string; value: string }>(
-      `SELECT key, value FROM meta
-       WHERE key IN ('repository_id', 'repository_owner', 'repository_name', 'installation_id')`,
-    );
-    const value = (key: string): string | null => rows.find((row) => row.key === key)?.value ?? null;
-    const id = value("repository_id");
-    const owner = value("repository_owner");
-    const name = value("repository_name");
+    const id = this.meta("repository_id");
+    const owner = this.meta("repository_owner");
+    const name = this.meta("repository_name");
     if (id === null || owner === null || name === null) return null;
-    return { repository: { id, owner, name }, installationId: value("installation_id") };
+    return { repository: { id, owner, name }, installationId: this.meta("installation_id") };
   }
 
   /** Written only when GitHub named it differently than last time: this is called for every delivery. */
@@ -64,11 +65,18 @@ export class Store {
   }
 
   meta(key: string): string | null {
-    return this.#sql.exec<{ value: string }>(`SELECT value FROM meta WHERE key = ?`, key)[0]?.value ?? null;
+    const { meta } = this.#remembered;
+    const known = meta.get(key);
+    if (known !== undefined) return known;
+    const read = this.#sql.exec<{ value: string }>(`SELECT value FROM meta WHERE key = ?`, key)[0]?.value ?? null;
+    meta.set(key, read);
+    return read;
   }
 
   setMeta(key: string, value: string): void {
+    if (this.#remembered.meta.get(key) === value) return;
     this.#sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)`, key, value);
+    this.#remembered.meta.set(key, value);
   }
 
   // Deliveries.
@@ -88,7 +96,12 @@ export class Store {
   // Requests.
 
   request(id: string): GateRequest | null {
-    return this.#requests(`SELECT record FROM requests WHERE id = ?`, id)[0] ?? null;
+    const { requests } = this.#remembered;
+    const known = requests.get(id);
+    if (known !== undefined) return known;
+    const read = this.#requests(`SELECT record FROM requests WHERE id = ?`, id)[0] ?? null;
+    if (read !== null) keepIn(requests, id, read);
+    return read;
   }
 
   requestsOfHead(headSha: string, kind: string): readonly GateRequest[] {
@@ -186,6 +199,9 @@ export class Store {
     );
     if (inPlace.length === 0) this.#saveWhole(request, concludedAt, record);
     this.#saveAttempt(request);
+    // Its text says what it is: nobody has to parse it again.
+    keepIn(this.#records, record, request);
+    keepIn(this.#remembered.requests, request.id, request);
   }
 
   #saveWhole(request: GateRequest, concludedAt: Millis | null, record: string): void {
@@ -213,8 +229,18 @@ export class Store {
     const state = request.state;
     const attempt = "attempt" in state ? state.attempt : null;
     if (attempt !== null) {
-      this.#sql.exec(
-        `INSERT INTO attempts (id, request_id, number, pod_name, pod_id, proof_hash, exit_hash, runner_id, opened_at)
+      const { attempts } = this.#remembered;
+      const values = [attempt.pod?.id, attempt.proofHash, attempt.exitHash, attempt.runner?.id].join(" ");
+      if (attempts.get(attempt.id) !== values) this.#writeAttempt(attempt, request);
+      keepIn(attempts, attempt.id, values);
+      if (attempt.run !== null) this.#rememberRun(attempt.run.runId, request.id);
+    }
+    if (state.kind === "preparing" && state.run !== null) this.#rememberRun(state.run.runId, request.id);
+  }
+
+  #writeAttempt(attempt: Attempt, request: GateRequest): void {
+    this.#sql.exec(
+      `INSERT INTO attempts (id, request_id, number, pod_name, pod_id, proof_hash, exit_hash, runner_id, opened_at)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET pod_id = coalesce(excluded.pod_id, pod_id),
            proof_hash = excluded.proof_hash, exit_hash = excluded.exit_hash,
@@ -222,19 +248,16 @@ export class Store {
          WHERE pod_id IS NOT coalesce(excluded.pod_id, pod_id)
            OR proof_hash IS NOT excluded.proof_hash OR exit_hash IS NOT excluded.exit_hash
            OR runner_id IS NOT coalesce(excluded.runner_id, runner_id)`,
-        attempt.id,
-        request.id,
-        attempt.number,
-        attempt.podName,
-        attempt.pod?.id ?? null,
-        attempt.proofHash,
-        attempt.exitHash,
-        attempt.runner?.id ?? null,
-        request.openedAt,
-      );
-      if (attempt.run !== null) this.#rememberRun(attempt.run.runId, request.id);
-    }
-    if (state.kind === "preparing" && state.run !== null) this.#rememberRun(state.run.runId, request.id);
+      attempt.id,
+      request.id,
+      attempt.number,
+      attempt.podName,
+      attempt.pod?.id ?? null,
+      attempt.proofHash,
+      attempt.exitHash,
+      attempt.runner?.id ?? null,
+      request.openedAt,
+    );
   }
 
   nextRequestId(): string {
@@ -260,6 +283,10 @@ export class Store {
   // The lock and its queue.
 
   lock(): LockRow {
+    return (this.#remembered.lock ??= this.#readLock());
+  }
+
+  #readLock(): LockRow {
     const row = this.#sql.exec<{ holder: string | null; fence: number; since: number | null }>(
       `SELECT holder, fence, since FROM lock WHERE id = 1`,
     )[0];
@@ -273,14 +300,17 @@ export class Store {
       lock.fence,
       lock.since,
     );
+    this.#remembered.lock = lock;
   }
 
   enqueue(requestId: string, since: Millis): number {
+    this.#remembered.waiting = null;
     this.#sql.exec(`INSERT OR IGNORE INTO queue (request_id, since) VALUES (?, ?)`, requestId, since);
     return this.#sql.exec<{ seq: number }>(`SELECT seq FROM queue WHERE request_id = ?`, requestId)[0]?.seq ?? 0;
   }
 
   dequeue(requestId: string): void {
+    this.#remembered.waiting = null;
     this.#sql.exec(`DELETE FROM queue WHERE request_id = ?`, requestId);
   }
 
@@ -291,6 +321,7 @@ export class Store {
   }
 
   placeInQueue(requestId: string): number | null {
+    if (this.queueLength() === 0) return null;
     const row = this.#sql.exec<{ seq: number }>(`SELECT seq FROM queue WHERE request_id = ?`, requestId)[0];
     if (row === undefined) return null;
     return this.#sql.exec<{ n: number }>(`SELECT count(*) AS n FROM queue WHERE seq <= ?`, row.seq)[0]?.n ?? null;
@@ -303,16 +334,17 @@ export class Store {
   }
 
   queueLength(): number {
-    return this.#sql.exec<{ n: number }>(`SELECT count(*) AS n FROM queue`)[0]?.n ?? 0;
+    const count = (): number => this.#sql.exec<{ n: number }>(`SELECT count(*) AS n FROM queue`)[0]?.n ?? 0;
+    return (this.#remembered.waiting ??= count());
   }
 
   // Tasks.
 
   /** The lane's next task; there is one at a time per lane and subject. Returns its id. */
   putTask(lane: Lane, subject: string, kind: string, payload: unknown, dueAt: Millis, now: Millis, tries = 0): number {
-    this.#sql.exec(`DELETE FROM tasks WHERE lane = ? AND subject = ?`, lane, subject);
+    this.#remembered.nextDue = undefined;
     const put = this.#sql.exec<{ id: number }>(
-      `INSERT INTO tasks (lane, subject, kind, payload, due_at, created_at, tries) VALUES (?, ?, ?, ?, ?, ?, ?)
+      `INSERT OR REPLACE INTO tasks (lane, subject, kind, payload, due_at, created_at, tries) VALUES (?, ?, ?, ?, ?, ?, ?)
        RETURNING id`,
       lane,
       subject,
@@ -333,13 +365,8 @@ export class Store {
     return this.#tasks(`SELECT * FROM tasks WHERE id = ?`, id)[0] ?? null;
   }
 
-  taskCreatedAt(id: number): Millis | null {
-    return (
-      this.#sql.exec<{ created_at: number }>(`SELECT created_at FROM tasks WHERE id = ?`, id)[0]?.created_at ?? null
-    );
-  }
-
   removeTask(id: number): void {
+    this.#remembered.nextDue = undefined;
     this.#sql.exec(`DELETE FROM tasks WHERE id = ?`, id);
   }
 
@@ -348,6 +375,8 @@ export class Store {
    * that no index has would build a table of its own each time.
    */
   dueTasks(now: Millis, limit: number): readonly StoredTask[] {
+    const next = this.nextDue();
+    if (next === null || next > now) return [];
     const first = this.#tasks(
       `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL AND lane <> 'aggregate'
        ORDER BY due_at, id LIMIT ?`,
@@ -366,17 +395,22 @@ export class Store {
 
   /** When the next task is due; tasks under way do not count. */
   nextDue(): Millis | null {
-    return (
+    const known = this.#remembered.nextDue;
+    if (known !== undefined) return known;
+    const read =
       this.#sql.exec<{ due: number | null }>(`SELECT min(due_at) AS due FROM tasks WHERE started_at IS NULL`)[0]?.due ??
-      null
-    );
+      null;
+    this.#remembered.nextDue = read;
+    return read;
   }
 
   startTask(id: number, now: Millis): void {
+    this.#remembered.nextDue = undefined;
     this.#sql.exec(`UPDATE tasks SET started_at = ?, tries = tries + 1 WHERE id = ?`, now, id);
   }
 
   hurryTask(lane: Lane, subject: string, now: Millis): void {
+    this.#remembered.nextDue = undefined;
     this.#sql.exec(
       `UPDATE tasks SET due_at = ? WHERE lane = ? AND subject = ? AND started_at IS NULL AND due_at > ?`,
       now,
@@ -467,7 +501,9 @@ export class Store {
       note.reason,
       JSON.stringify(note.facts),
     );
-    return added[0]?.seq ?? 0;
+    const seq = added[0]?.seq ?? 0;
+    this.#remembered.audited = seq;
+    return seq;
   }
 
   auditAfter(seq: number, limit: number): readonly AuditRow[] {
@@ -481,18 +517,26 @@ export class Store {
   /** Entries are sealed in order, so what is not sealed is the end: the look does not grow with the audit. */
   unsealedAudit(limit: number): readonly AuditRow[] {
     const sealed = this.lastSealed()?.seq ?? 0;
-    return this.#sql.exec<AuditRow>(`SELECT * FROM audit WHERE seq > ? ORDER BY seq LIMIT ?`, sealed, limit);
+    const { audited } = this.#remembered;
+    if (audited !== null && audited <= sealed) return [];
+    const rows = this.auditAfter(sealed, limit);
+    if (rows.length < limit) this.#remembered.audited = rows.at(-1)?.seq ?? sealed;
+    return rows;
   }
 
-  lastSealed(): { readonly seq: number; readonly hash: string } | null {
+  lastSealed(): Sealed | null {
+    const known = this.#remembered.sealed;
+    if (known !== undefined) return known;
     const row = this.#sql.exec<{ seq: number; hash: string }>(
       `SELECT seq, hash FROM audit WHERE hash IS NOT NULL ORDER BY seq DESC LIMIT 1`,
     )[0];
+    this.#remembered.sealed = row ?? null;
     return row ?? null;
   }
 
   sealAudit(seq: number, hash: string): void {
     this.#sql.exec(`UPDATE audit SET hash = ? WHERE seq = ? AND hash IS NULL`, hash, seq);
+    this.#remembered.sealed = undefined;
   }
 
   /** A configuration never changes under its hash, so it is parsed once. */
@@ -510,6 +554,7 @@ export class Store {
   }
 
   rememberConfig(hash: string, config: RepositoryConfig): void {
+    if (this.#configs.has(hash)) return;
     this.#sql.exec(`INSERT OR IGNORE INTO configs (hash, config) VALUES (?, ?)`, hash, JSON.stringify(config));
   }
 
@@ -567,6 +612,9 @@ export class Store {
   }
 
   #rememberRun(runId: string, requestId: string): void {
+    const { runs } = this.#remembered;
+    if (runs.get(runId) === requestId) return;
+    keepIn(runs, runId, requestId);
     this.#sql.exec(
       `INSERT INTO runs (run_id, request_id) VALUES (?, ?)
        ON CONFLICT (run_id) DO UPDATE SET request_id = excluded.request_id WHERE request_id <> excluded.request_id`,
@@ -592,9 +640,7 @@ export class Store {
     const known = this.#records.get(record);
     if (known !== undefined) return known;
     const parsed = readRecord(record);
-    if (parsed === null) return null;
-    if (this.#records.size >= RECORDS_KEPT) this.#records.clear();
-    this.#records.set(record, parsed);
+    if (parsed !== null) keepIn(this.#records, record, parsed);
     return parsed;
   }
 
@@ -606,6 +652,7 @@ export class Store {
       kind: row.kind,
       payload: row.payload,
       dueAt: row.due_at,
+      createdAt: row.created_at,
       startedAt: row.started_at,
       tries: row.tries,
     }));

@@ -106,7 +106,7 @@ export class Work {
     }
     const parsed = store.parseTask(task);
     const outside = this.#inside.outside(task.subject);
-    const createdAt = store.taskCreatedAt(task.id) ?? task.dueAt;
+    const { createdAt } = task;
     // A task started before and not finished: its answer was lost with the process that asked.
     const lost = task.tries > 1 && onRepeat[parsed.kind] === "lost" ? lostOutcome(parsed, createdAt) : null;
     const refused = isStale(request, store.lock()) ? refusedTo(parsed) : null;

@@ -1,0 +1,16 @@
+/** The account's single values by name. */
+import type { Sql } from "../gate/ports.ts";
+
+export function metaOf(sql: Sql, key: string): string | null {
+  return sql.exec<{ value: string }>(`SELECT value FROM meta WHERE key = ?`, key)[0]?.value ?? null;
+}
+
+/** What stands there already is not written: cron says most of these every minute. */
+export function keepMeta(sql: Sql, key: string, value: string): void {
+  sql.exec(
+    `INSERT INTO meta (key, value) VALUES (?, ?)
+     ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE value <> excluded.value`,
+    key,
+    value,
+  );
+}
