@@ -49,6 +49,21 @@ export function timeoutSignal(timeoutMs: number, outer?: AbortSignal): AbortSign
   return outer === undefined ? own : AbortSignal.any([own, outer]);
 }
 
+/** A time limit that its owner lifts when what it bounds is done, so that no timer lives on for nothing. */
+export interface TimeLimit {
+  readonly signal: AbortSignal;
+  lift(): void;
+}
+
+/** Ends after `timeoutMs`, or earlier when `outer` ends, unless it is lifted before. */
+export function timeLimit(timeoutMs: number, outer?: AbortSignal): TimeLimit {
+  const own = new AbortController();
+  const expire = (): void => own.abort(new DOMException("The operation timed out.", "TimeoutError"));
+  const timer = setTimeout(expire, timeoutMs);
+  const signal = outer === undefined ? own.signal : AbortSignal.any([own.signal, outer]);
+  return { signal, lift: () => clearTimeout(timer) };
+}
+
 /** Whether a signal ended because its time was up, not because somebody cancelled. */
 export function timedOut(signal: AbortSignal): boolean {
   const reason: unknown = signal.reason;

@@ -152,6 +152,8 @@ export class Net {
     return new Promise<T>((resolve, reject) => {
       this.#exchange<T>(owner, service, operation, {
         perform: (fate, settle) => {
+          // An answer from memory or a refusal sets nothing going, and yet its asker goes on: now, not at the next event.
+          this.#scheduler.activity += 1;
           if (fate === "refuses" || this.isDown(service)) return reject(new Error(`${service} did not answer`));
           let made: T | Promise<T>;
           try {

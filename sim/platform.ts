@@ -44,6 +44,10 @@ function virtualTimeout(delay: number): AbortSignal {
   return controller.signal;
 }
 
+function isVirtual(timer: unknown): timer is Timer {
+  return typeof timer === "object" && timer !== null && "cancelled" in timer;
+}
+
 const hashNames: Readonly<Record<string, string>> = { "SHA-256": "sha256", "SHA-1": "sha1" };
 
 /** Puts the simulation's platform in place; gives the function that takes it away again. */
@@ -69,7 +73,16 @@ export function installPlatform(): () => void {
   }
   const real = Object.getOwnPropertyDescriptor(AbortSignal, "timeout");
   AbortSignal.timeout = virtualTimeout;
+  const { setTimeout: realSet, clearTimeout: realClear } = globalThis;
+  const set = (run: () => void, delay?: number): unknown =>
+    owners.getStore()?.timer(delay ?? 0, run) ?? realSet(run, delay);
+  const clear = (timer: unknown): void => {
+    if (isVirtual(timer)) timer.cancelled = true;
+    else realClear(timer as Parameters<typeof realClear>[0]);
+  };
+  Object.assign(globalThis, { setTimeout: set, clearTimeout: clear });
   return () => {
+    Object.assign(globalThis, { setTimeout: realSet, clearTimeout: realClear });
     if (real !== undefined) Object.defineProperty(AbortSignal, "timeout", real);
     for (const name of Object.keys(own)) Reflect.deleteProperty(subtle, name);
   };

@@ -52,7 +52,10 @@ export class Scheduler {
   async step(until: Millis): Promise<string | null> {
     for (;;) {
       const next = this.#heap[0];
-      if (next === undefined || next.at > until) return null;
+      if (next === undefined || next.at > until) {
+        if (Number.isFinite(until)) this.#now = Math.max(this.#now, until);
+        return null;
+      }
       this.#pop();
       if (next.cancelled) continue;
       this.#now = next.at;

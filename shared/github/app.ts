@@ -15,7 +15,15 @@ import * as z from "zod";
 import type { Clock, FetchLike, Millis } from "../ports.ts";
 import { err, ok, type Result } from "../result.ts";
 import { normalizeAppKey, type AppKeyProblem } from "./app-key.ts";
-import { exchange, GITHUB_API_VERSION, path, type CallReport, type GitHubAnswer, type GitHubCall } from "./call.ts";
+import {
+  exchange,
+  exchangeOnce,
+  GITHUB_API_VERSION,
+  path,
+  type CallReport,
+  type GitHubAnswer,
+  type GitHubCall,
+} from "./call.ts";
 import { parseExactJson } from "./exact-json.ts";
 import type { GitHubFailure } from "./failure.ts";
 import { githubId } from "./schema.ts";
@@ -79,14 +87,15 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
   const privateKey = normalizeAppKey(config.privateKey);
   if (!privateKey.ok) return privateKey;
 
+  const base = config.apiUrl.replace(/\/+$/, "");
   const silent = { debug: nothing, info: nothing, warn: nothing, error: nothing };
   const GateOctokit = Octokit.defaults({
-    baseUrl: config.apiUrl.replace(/\/+$/, ""),
+    baseUrl: base,
     userAgent: config.userAgent ?? "gpu-gate",
     log: silent,
   });
   const app = new App({ appId: config.appId, privateKey: privateKey.value, Octokit: GateOctokit, log: silent });
-  const plain = new GateOctokit();
+  const userAgent = app.octokit.request.endpoint.DEFAULTS.headers["user-agent"] ?? "gpu-gate";
 
   const installations = new Map<string, InstallationMemory>();
   const limited = new Map<string, RateLimited>();
@@ -100,33 +109,13 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
     }),
   );
 
-  function send(
-    octokit: Octokit,
-    call: GitHubCall,
-    token: string | null,
-  ): Promise<Result<GitHubAnswer, GitHubFailure>> {
-    const timed = config.timeoutMs === undefined ? call : { timeoutMs: config.timeoutMs, ...call };
-    const secrets = token === null ? [] : [token];
-    return exchange(
-      deps,
-      timed,
-      (fetch, signal) =>
-        octokit.request({
-          method: call.method,
-          url: call.path,
-          headers: {
-            accept: "application/vnd.github+json",
-            "x-github-api-version": GITHUB_API_VERSION,
-            ...(call.etag === undefined ? {} : { "if-none-match": call.etag }),
-            ...(token === null ? {} : { authorization: `token ${token}` }),
-          },
-          // As text: Octokit's own serializer rewrites some strings that look like big numbers.
-          ...(call.body === undefined ? {} : { data: JSON.stringify(call.body) }),
-          request: { fetch, signal, log: silent },
-        }),
-      secrets,
-    );
-  }
+  const timed = (call: GitHubCall): GitHubCall =>
+    config.timeoutMs === undefined ? call : { timeoutMs: config.timeoutMs, ...call };
+  const headersOf = (call: GitHubCall): Record<string, string> => ({
+    accept: "application/vnd.github+json",
+    "x-github-api-version": GITHUB_API_VERSION,
+    ...(call.etag === undefined ? {} : { "if-none-match": call.etag }),
+  });
 
   /**
    * With an installation's token, unless GitHub has said that no call of this installation helps before some instant. Its
@@ -136,14 +125,24 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
     const { installationId } = used.scope;
     const told = limited.get(installationId);
     if (told !== undefined && deps.clock.now() < told.retryAtMs) return err(told);
-    const answer = await send(plain, call, used.token);
+    const headers = { ...headersOf(call), "user-agent": userAgent, authorization: `token ${used.token}` };
+    const answer = await exchangeOnce(deps, timed(call), base, headers, [used.token]);
     if (!answer.ok && answer.error.reason === "rate-limited") limited.set(installationId, answer.error);
     else limited.delete(installationId);
     return answer;
   }
 
   function asApp(call: GitHubCall): Promise<Result<GitHubAnswer, GitHubFailure>> {
-    return send(app.octokit, call, null);
+    return exchange(deps, timed(call), (fetch, signal) =>
+      app.octokit.request({
+        method: call.method,
+        url: call.path,
+        headers: headersOf(call),
+        // As text: Octokit's own serializer rewrites some strings that look like big numbers.
+        ...(call.body === undefined ? {} : { data: JSON.stringify(call.body) }),
+        request: { fetch, signal, log: silent },
+      }),
+    );
   }
 
   async function lookUp(repository: RepositoryHandle): Promise<Result<string, GitHubFailure>> {

@@ -1,12 +1,12 @@
 /**
  * One exchange with GitHub: what is asked, what came back, and how it was watched.
  *
- * Octokit expands the request and signs it; the bytes go through `exchange` here, which owns the time-out, the size
- * bound and the observation, and turns whatever happened into a `Result`.
+ * What the App signs goes through Octokit; what has its token, which is nearly everything, is sent as it is. The bytes go
+ * through here either way, with the time-out, the size bound and the observation, and whatever happened is a `Result`.
  */
 
 import type { Clock, FetchLike, Millis } from "../ports.ts";
-import { readBodyText, safeText, timedOut, timeoutSignal, untilAborted } from "../http.ts";
+import { readBodyText, safeText, timedOut, timeLimit, untilAborted } from "../http.ts";
 import { err, ok, type Result } from "../result.ts";
 import { failureFromAnswer, type GitHubFailure } from "./failure.ts";
 
@@ -66,55 +66,114 @@ export interface CallDeps {
 /** How Octokit sends a prepared request: `send` gets the fetch to use and the signal it has to end by. */
 export type Sender = (fetch: FetchLike, signal: AbortSignal) => Promise<unknown>;
 
+type Answered = Result<GitHubAnswer, GitHubFailure>;
+
+/** One call's HTTP exchanges: each is bounded, read and reported, and the last one counts. */
+class Exchanges {
+  last: Answered | null = null;
+  readonly #deps: CallDeps;
+  readonly #call: GitHubCall;
+  readonly #secrets: readonly string[];
+
+  constructor(deps: CallDeps, call: GitHubCall, secrets: readonly string[]) {
+    this.#deps = deps;
+    this.#call = call;
+    this.#secrets = secrets;
+  }
+
+  /** Throws what the fetch throws, or the time-out; `last` says then what it was. */
+  async one(url: string, init: RequestInit): Promise<{ readonly response: Response; readonly text: string }> {
+    const { clock } = this.#deps;
+    const limit = timeLimit(this.#call.timeoutMs ?? CALL_TIMEOUT_MS, this.#call.signal);
+    const started = clock.now();
+    this.last = err({ reason: "transport", timeout: false });
+    const heard: { response: Response | null } = { response: null };
+    try {
+      return await untilAborted(this.#read(url, init, limit.signal, heard), limit.signal);
+    } catch (error) {
+      this.last = err({ reason: "transport", timeout: timedOut(limit.signal) });
+      throw error;
+    } finally {
+      limit.lift();
+      report(this.#deps, this.#call, heard.response, clock.now() - started);
+    }
+  }
+
+  async #read(url: string, init: RequestInit, signal: AbortSignal, heard: { response: Response | null }) {
+    const { fetch, clock } = this.#deps;
+    const response = await sameServerFetch(fetch, url, { ...init, signal });
+    heard.response = response;
+    const body = await readBodyText(response, BODY_LIMIT_BYTES);
+    // Given up meanwhile: that word stands.
+    if (signal.aborted) return { response, text: "" };
+    if (!body.ok && body.error.reason === "too-large")
+      this.last = err({ reason: "unreadable", what: "the body (too large)" });
+    if (body.ok) this.last = readAnswer(response, body.value, this.#call, clock.now(), this.#secrets);
+    return { response, text: body.ok ? body.value : "" };
+  }
+}
+
+const DOTS: Answered = err({
+  reason: "unprocessable",
+  message: "a name that is '.' or '..' cannot be part of a GitHub address",
+});
+
+const NO_ANSWER: Answered = err({ reason: "transport", timeout: false });
+
+/** Performs one call that is ready to be sent: the address is `base` and the call's path. */
+export async function exchangeOnce(
+  deps: CallDeps,
+  call: GitHubCall,
+  base: string,
+  headers: Readonly<Record<string, string>>,
+  secrets: readonly string[] = [],
+): Promise<Answered> {
+  if (hasDotSegment(call.path)) return DOTS;
+  const exchanges = new Exchanges(deps, call, secrets);
+  const { method } = call;
+  const body = call.body === undefined ? null : JSON.stringify(call.body);
+  const init: RequestInit = {
+    method,
+    headers: body === null ? headers : { ...headers, "content-type": "application/json; charset=utf-8" },
+    ...(body === null ? {} : { body }),
+  };
+  // What failed is in `last`.
+  await exchanges.one(`${base}${call.path}`, init).catch(() => undefined);
+  return exchanges.last ?? NO_ANSWER;
+}
+
 /**
- * Performs one call. `send` may make more than one HTTP exchange (Octokit corrects a skewed clock and asks again): the
- * last one counts, each one is reported.
+ * Performs one call through Octokit. `send` may make more than one HTTP exchange (Octokit corrects a skewed clock and asks
+ * again): the last one counts, each one is reported.
  */
 export async function exchange(
   deps: CallDeps,
   call: GitHubCall,
   send: Sender,
   secrets: readonly string[] = [],
-): Promise<Result<GitHubAnswer, GitHubFailure>> {
-  if (hasDotSegment(call.path)) {
-    return err({ reason: "unprocessable", message: "a name that is '.' or '..' cannot be part of a GitHub address" });
-  }
-  const { fetch } = deps;
-  const timeoutMs = call.timeoutMs ?? CALL_TIMEOUT_MS;
-  let last: Result<GitHubAnswer, GitHubFailure> | null = null;
-
-  async function watchedFetch(url: string, init?: RequestInit): Promise<Response> {
-    const signal = timeoutSignal(timeoutMs, call.signal);
-    const started = deps.clock.now();
-    last = err({ reason: "transport", timeout: false });
-    let response: Response | null = null;
-    try {
-      response = await untilAborted(sameServerFetch(fetch, url, { ...requestInit(init), signal }), signal);
-      const body = await untilAborted(readBodyText(response, BODY_LIMIT_BYTES), signal);
-      if (!body.ok && body.error.reason === "too-large")
-        last = err({ reason: "unreadable", what: "the body (too large)" });
-      if (body.ok) last = readAnswer(response, body.value, call, deps.clock.now(), secrets);
-      return forOctokit(response, body.ok ? body.value : "");
-    } catch (error) {
-      last = err({ reason: "transport", timeout: timedOut(signal) });
-      throw error;
-    } finally {
-      report(deps, call, response, deps.clock.now() - started);
-    }
-  }
+): Promise<Answered> {
+  if (hasDotSegment(call.path)) return DOTS;
+  const exchanges = new Exchanges(deps, call, secrets);
+  const watchedFetch: FetchLike = async (url, init) => {
+    const { response, text } = await exchanges.one(url, requestInit(init));
+    return forOctokit(response, text);
+  };
 
   // The whole call, a second exchange and signing included, stays bounded even if `send` should hang.
-  const overall = timeoutSignal(timeoutMs * 2 + 1_000, call.signal);
+  const overall = timeLimit((call.timeoutMs ?? CALL_TIMEOUT_MS) * 2 + 1_000, call.signal);
   try {
-    await untilAborted(send(watchedFetch, overall), overall);
+    await untilAborted(send(watchedFetch, overall.signal), overall.signal);
   } catch (error) {
     // Octokit throws for every status from 300 on; that exchange has been read already.
-    if (overall.aborted) return last ?? err({ reason: "transport", timeout: timedOut(overall) });
-    if (last === null) {
+    if (overall.signal.aborted)
+      return exchanges.last ?? err({ reason: "transport", timeout: timedOut(overall.signal) });
+    if (exchanges.last === null) {
       return err({ reason: "unauthorized", message: `the request could not be signed (${nameOf(error)})` });
     }
+  } finally {
+    overall.lift();
   }
-  return last ?? err({ reason: "transport", timeout: false });
+  return exchanges.last ?? NO_ANSWER;
 }
 
 /** Builds a path: every value becomes one percent-encoded segment, except `slashed` values, which keep their slashes. */

@@ -9,7 +9,7 @@
 import * as z from "zod";
 import type { Clock, Millis } from "../ports.ts";
 import { err, ok, type Result } from "../result.ts";
-import { timeoutSignal, untilAborted } from "../http.ts";
+import { timeLimit, untilAborted } from "../http.ts";
 import type { GitHubAnswer } from "./call.ts";
 import { CALL_TIMEOUT_MS } from "./call.ts";
 import { parseExactJson } from "./exact-json.ts";
@@ -60,12 +60,14 @@ export function createInstallationTokens(
         minting.set(key, running);
       }
       // A mint belongs to the request that began it; where that request is cancelled, its promise may never settle.
-      const patience = timeoutSignal(CALL_TIMEOUT_MS * 2 + 2_000);
+      const patience = timeLimit(CALL_TIMEOUT_MS * 2 + 2_000);
       try {
-        return await untilAborted(running, patience);
+        return await untilAborted(running, patience.signal);
       } catch {
         if (minting.get(key) === running) minting.delete(key);
         return err({ reason: "transport", timeout: true });
+      } finally {
+        patience.lift();
       }
     },
 

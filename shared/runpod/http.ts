@@ -4,6 +4,7 @@
  * The key stands in the `Authorization` header and nowhere else. A redirect is not followed: it would carry the key to
  * another host. Errors of `fetch` may quote the URL, so only their kind is kept.
  */
+import { timeLimit } from "../http.ts";
 import type { Clock, FetchLike, Millis } from "../ports.ts";
 import type { HttpAnswer, TransportFailure } from "./classify.ts";
 import { requestIdOf } from "./failure.ts";
@@ -75,12 +76,14 @@ async function attempt(ports: HttpPorts, call: HttpCall): Promise<HttpAnswer | T
   const { fetch } = ports;
   // Back-off with jitter leaves fractions of a millisecond, which a timeout signal refuses.
   const timeoutMs = Math.max(1, Math.ceil(call.timeoutMs));
+  const limit = ports.timeoutSignal === undefined ? timeLimit(timeoutMs) : null;
+  const signal = limit?.signal ?? ports.timeoutSignal?.(timeoutMs);
   try {
     const response = await fetch(call.url, {
       method: call.method,
       headers,
       redirect: "manual",
-      signal: ports.timeoutSignal?.(timeoutMs) ?? AbortSignal.timeout(timeoutMs),
+      ...(signal === undefined ? {} : { signal }),
       ...(call.json === undefined ? {} : { body: JSON.stringify(call.json) }),
     });
     const bodyText = await readBounded(response, call.maxBytes, call.keepPartial === true);
@@ -93,6 +96,8 @@ async function attempt(ports: HttpPorts, call: HttpCall): Promise<HttpAnswer | T
   } catch (error) {
     const name = error instanceof Error ? error.name : "";
     return { transport: name === "TimeoutError" || name === "AbortError" ? "timeout" : "network" };
+  } finally {
+    limit?.lift();
   }
 }
 

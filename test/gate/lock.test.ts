@@ -20,7 +20,6 @@ describe("a queue of ten thousand", () => {
   function gateAtRest() {
     const sql = nodeSql();
     migrate(sql);
-    const store = new Store(sql);
     const ports = {
       sql,
       alarm: { set: () => undefined },
@@ -30,7 +29,8 @@ describe("a queue of ten thousand", () => {
       appId: "1",
       log: () => undefined,
     } as unknown as GatePorts;
-    return { sql, store, gate: new Gate(ports) };
+    const gate = new Gate(ports);
+    return { sql, store: gate.store, gate };
   }
 
   function waiter(store: Store, n: number): string {

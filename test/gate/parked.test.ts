@@ -57,6 +57,7 @@ describe("a record that does not read", () => {
     });
     gate.store.putTask("main", "r900", "authorize", { kind: "authorize" }, Date.now(), Date.now());
     world.sql.exec(`UPDATE requests SET record = 'not json' WHERE id = 'r900'`);
+    gate.store.forget();
     const pull = repository.openPullRequest({ author: "mira", files: { "docs/a.md": "x\n" }, title: "docs" });
     await expect
       .poll(() => gate.store.requestsOfHead(pull.headSha, "pull-request")[0]?.check.completed, { timeout: 20_000 })
