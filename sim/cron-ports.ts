@@ -6,7 +6,7 @@ import { gateMoney } from "../durable-objects/gate/money.ts";
 import { retentionOf } from "../durable-objects/gate/retention.ts";
 import { podStanding } from "../durable-objects/gate/standing.ts";
 import { createGitHubAppClient } from "../shared/github/app-client.ts";
-import { createGitHubApp } from "../shared/github/app.ts";
+import { createGitHubApp, type GitHubApp } from "../shared/github/app.ts";
 import { createGitHubClient } from "../shared/github/client.ts";
 import { DEFAULT_REAP_LIMITS } from "../shared/lifecycle/reap.ts";
 import type { Clock } from "../shared/ports.ts";
@@ -110,6 +110,15 @@ export function cronPortsOf(
   };
 }
 
+function cronApp(world: CronWorld, owner: Owner, clock: Clock): GitHubApp {
+  const made = createGitHubApp(
+    { appId: APP_ID, privateKey: appKey(), apiUrl: "https://github.test" },
+    { fetch: world.net.fetchOf("cron", () => owner), clock },
+  );
+  if (!made.ok) throw new Error("the App's key must be usable");
+  return made.value;
+}
+
 /** GitHub as cron asks it: in the App's own name, and the runs that pods name. */
 function cronGitHub(
   world: CronWorld,
@@ -117,12 +126,15 @@ function cronGitHub(
   clock: Clock,
   rpc: <T>(service: string, operation: string, body: () => T | Promise<T>) => Promise<T>,
 ): CronGitHub {
-  const made = createGitHubApp(
-    { appId: APP_ID, privateKey: appKey(), apiUrl: "https://github.test" },
-    { fetch: world.net.fetchOf("cron", () => owner), clock },
-  );
-  if (!made.ok) throw new Error("the App's key must be usable");
-  const app = made.value;
+  let made: GitHubApp | null = null;
+  // Most ticks ask GitHub nothing.
+  const known = (): GitHubApp => (made ??= cronApp(world, owner, clock));
+  const app: GitHubApp = {
+    asApp: (call) => known().asApp(call),
+    asInstallation: (id, call) => known().asInstallation(id, call),
+    asRepository: (repository, call) => known().asRepository(repository, call),
+    installationOf: (repository) => known().installationOf(repository),
+  };
   const registered = once(() =>
     rpc("account", "registered", () => world.account.inside((account) => account.registered())),
   );

@@ -166,8 +166,9 @@ export class GateHost {
   /** Down until somebody starts it again. */
   up = true;
   crashes = 0;
-  /** Counts what was stored, so that a checker need not look where nothing changed. */
+  /** Counts what was stored, as a whole and in each table, so that a checker need not look where nothing changed. */
   writes = 0;
+  readonly #writes = new Map<string, number>();
   /** Requests whose pod somebody asked to keep, and what the operator said that a request may cost. */
   readonly keepAsked = new Set<string>();
   readonly lifted = new Map<string, number>();
@@ -191,8 +192,10 @@ export class GateHost {
     this.sql = {
       ...plain,
       exec: (query, ...bindings) => {
-        if (!query.startsWith("SELECT")) {
+        const table = writtenBy(query);
+        if (table !== null) {
           this.writes += 1;
+          this.#writes.set(table, this.writesTo(table) + 1);
           around.wrote(this, query, bindings);
         }
         return plain.exec(query, ...bindings);
@@ -202,6 +205,10 @@ export class GateHost {
     this.#ids = new Prng(around.seed, `ids of ${repository.id}`);
     this.owner = newOwner(around.scheduler);
     this.gate = this.#start();
+  }
+
+  writesTo(table: string): number {
+    return this.#writes.get(table) ?? 0;
   }
 
   /** Ends the instance where it stands; its alarm is stored, its memory is not. */
@@ -336,4 +343,17 @@ export class GateHost {
       if (this.#overdue) this.#fire();
     });
   }
+}
+
+const tables = new Map<string, string | null>();
+
+/** The table that a statement writes; null for one that only reads. */
+function writtenBy(query: string): string | null {
+  let table = tables.get(query);
+  if (table === undefined) {
+    const [, named = ""] = /^\s*(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM)\s+(\w+)/.exec(query) ?? [];
+    table = query.startsWith("SELECT") ? null : named;
+    tables.set(query, table);
+  }
+  return table;
 }

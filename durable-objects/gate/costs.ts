@@ -129,7 +129,7 @@ export async function readCost(
   const requestId = stored.facts.about.requestId ?? "";
   const config = configOf(store, requestId);
   return sql.transaction(() => {
-    if (store.task(task.id) === null) return null;
+    if (!store.hasTask(task.id)) return null;
     if (listed.ok && config !== null) {
       const report = costReport(stored.facts, {
         jobs,

@@ -46,6 +46,8 @@ export interface GateTick {
 
 /** Deliveries are remembered longer than GitHub can redeliver them (3 days). */
 const DELIVERY_MEMORY_MS = 8 * 86_400_000;
+/** Memories end by days: looking for old ones once an hour is soon enough. */
+const FORGET_MS = 3_600_000;
 /** GitHub is compared with this often until a configuration says otherwise, seconds. */
 const RECONCILE_SECONDS = 300;
 
@@ -59,6 +61,7 @@ export class Gate {
   readonly #accepting: Accepting;
   readonly #loop: Loop;
   readonly #readOnly: boolean;
+  #forgotAt: Millis | null = null;
 
   constructor(ports: GatePorts) {
     this.#inside = new Inside(ports);
@@ -210,9 +213,7 @@ export class Gate {
   tick(): GateTick {
     if (this.#readOnly) return { overdue: 0, open: 0, pods: this.store.openLedgerPodIds() };
     const now = this.#ports.clock.now();
-    this.store.forgetDeliveries(now - DELIVERY_MEMORY_MS);
-    forgetHosts(this.#ports.sql, now);
-    this.#inside.aggregates.forget(now);
+    this.#forget(now);
     this.store.flushCounters();
     bookRunning(this.#ports.sql, this.store, now);
     const overdue = this.store.dueTasks(now - 5_000, 1000).length;
@@ -224,6 +225,15 @@ export class Gate {
     this.#loop.arm();
     const unnamed = this.store.repository() === null;
     return { overdue, open: this.store.openRequests().length, pods: this.store.openLedgerPodIds(), unnamed };
+  }
+
+  /** What is too old to matter; a clock that was set back does not end it. */
+  #forget(now: Millis): void {
+    if (this.#forgotAt !== null && now >= this.#forgotAt && now - this.#forgotAt < FORGET_MS) return;
+    this.#forgotAt = now;
+    this.store.forgetDeliveries(now - DELIVERY_MEMORY_MS);
+    forgetHosts(this.#ports.sql, now);
+    this.#inside.aggregates.forget(now);
   }
 
   /** Tells the repository's name to a gate that never heard a delivery; it then looks for itself. A known name stays. */

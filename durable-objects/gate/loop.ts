@@ -113,7 +113,7 @@ export class Loop {
     const pause = Math.min(60_000, 1_000 * 2 ** Math.min(6, task.tries));
     ports.sql.transaction(() => {
       store.count("tasks.failed");
-      if (store.task(task.id) === null) return;
+      if (!store.hasTask(task.id)) return;
       // A failed task counts as not started, but keeps its tries: a kind that may not be repeated is then looked up. The row
       // keeps the instant of the first start: a lost create may have bought a pod as early as that.
       this.#putAgain(task, now + pause, task.startedAt ?? now, task.tries + 1);

@@ -122,26 +122,28 @@ export function costAtMost(pricePerHour: number | null, durationMs: Millis): Mic
  */
 export function bookRunning(sql: Sql, store: Store, now: Millis): void {
   const money = new MoneyTable(sql);
+  const running = store.openLedgerLines();
+  if (running.length === 0) return;
   sql.transaction(() => {
-    for (const line of store.openLedgerLines()) {
-      const running = costAtMost(line.price_per_hour, now - line.paid_from);
+    for (const line of running) {
+      const cost = costAtMost(line.price_per_hour, now - line.paid_from);
       const row = money.of(line.attempt_id);
       if (row === null) {
-        money.reserve(unasked(line, running), true);
+        money.reserve(unasked(line, cost), true);
         continue;
       }
-      if (row.state !== "reserved" || running <= row.micros) continue;
+      if (row.state !== "reserved" || cost <= row.micros) continue;
       if (row.request_id !== "" && row.raised === 0) {
         store.count("money.beyond-reservation");
         const facts = {
           attempt: line.attempt_id,
           pod: line.pod_id,
           reservedMicros: row.micros,
-          runningMicros: running,
+          runningMicros: cost,
         };
         store.audit(now, row.request_id, audit("money.beyond-reservation", null, facts));
       }
-      money.raise(line.attempt_id, running);
+      money.raise(line.attempt_id, cost);
     }
   });
 }

@@ -25,6 +25,7 @@ export class Store {
   readonly #configs = new Map<string, RepositoryConfig>();
   readonly #counted = new Map<string, number>();
   readonly #records = new Map<string, GateRequest>();
+  readonly #parsed = new Map<string, Task>();
   readonly #remembered = new Remembered();
 
   constructor(sql: Sql) {
@@ -365,32 +366,36 @@ export class Store {
     return this.#tasks(`SELECT * FROM tasks WHERE id = ?`, id)[0] ?? null;
   }
 
+  hasTask(id: number): boolean {
+    return this.#sql.exec(`SELECT id FROM tasks WHERE id = ?`, id).length > 0;
+  }
+
   removeTask(id: number): void {
     this.#remembered.nextDue = undefined;
     this.#sql.exec(`DELETE FROM tasks WHERE id = ?`, id);
   }
 
   /**
-   * The aggregator's looks come last: nothing that is paid for waits for them. Two looks along the index, since an order
-   * that no index has would build a table of its own each time.
+   * The aggregator's looks come last: nothing that is paid for waits for them. Where more is due than is wanted, each kind is
+   * looked for along the index, since an order that no index has would build a table of its own each time.
    */
   dueTasks(now: Millis, limit: number): readonly StoredTask[] {
     const next = this.nextDue();
     if (next === null || next > now) return [];
-    const first = this.#tasks(
-      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL AND lane <> 'aggregate'
-       ORDER BY due_at, id LIMIT ?`,
+    const due = this.#due("", now, limit + 1);
+    if (due.length <= limit) return due.toSorted((a, b) => Number(isLook(a)) - Number(isLook(b)));
+    const first = this.#due(`AND lane <> 'aggregate'`, now, limit);
+    return first.length === limit
+      ? first
+      : [...first, ...this.#due(`AND +lane = 'aggregate'`, now, limit - first.length)];
+  }
+
+  #due(lanes: string, now: Millis, limit: number): readonly StoredTask[] {
+    return this.#tasks(
+      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL ${lanes} ORDER BY due_at, id LIMIT ?`,
       now,
       limit,
     );
-    if (first.length === limit) return first;
-    const last = this.#tasks(
-      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL AND +lane = 'aggregate'
-       ORDER BY due_at, id LIMIT ?`,
-      now,
-      limit - first.length,
-    );
-    return [...first, ...last];
   }
 
   /** When the next task is due; tasks under way do not count. */
@@ -607,8 +612,13 @@ export class Store {
     return this.#sql.exec<StrayRow>(`SELECT * FROM strays WHERE done_at IS NULL ORDER BY since`);
   }
 
-  parseTask(task: StoredTask): Task {
-    return taskSchema.parse(JSON.parse(task.payload));
+  /** A watch asks the same again and again: the same text is the same task, and is parsed once. */
+  parseTask({ payload }: StoredTask): Task {
+    const known = this.#parsed.get(payload);
+    if (known !== undefined) return known;
+    const parsed = taskSchema.parse(JSON.parse(payload));
+    keepIn(this.#parsed, payload, parsed);
+    return parsed;
   }
 
   #rememberRun(runId: string, requestId: string): void {
@@ -657,4 +667,8 @@ export class Store {
       tries: row.tries,
     }));
   }
+}
+
+function isLook(task: StoredTask): boolean {
+  return task.lane === "aggregate";
 }

@@ -114,7 +114,7 @@ export class Work {
     const done = lost ?? refused ?? (await perform(parsed, context));
     ports.sql.transaction(() => {
       // The task may have been replaced while it ran: then its outcome belongs to nobody.
-      if (store.task(task.id) === null) return;
+      if (!store.hasTask(task.id)) return;
       store.removeTask(task.id);
       this.#steps.apply(task.subject, { kind: "done", taskId: task.id, done });
       // The configuration may just have become known: the head gets its aggregate, if there is one.

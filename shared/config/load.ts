@@ -30,8 +30,24 @@ const MAX_LOOKED_AT = 200;
 /** Enough for sharing a list between keys; stops alias bombs. */
 const MAX_ALIASES = 50;
 
-/** Parses and checks a configuration file's text. Problems come in the order of the file. */
+/** The last texts that were read, and what they said: every authorisation reads the file, which hardly ever changes. */
+const read = new Map<string, Result<RepositoryConfig, ConfigProblem[]>>();
+const READ_KEPT = 16;
+/** A longer text is no ordinary configuration, and is not kept in memory. */
+const KEPT_CHARS = 16_384;
+
+/** Parses and checks a configuration file's text. Problems come in the order of the file. What is given is not to be changed. */
 export function parseRepositoryConfig(text: string): Result<RepositoryConfig, ConfigProblem[]> {
+  const known = read.get(text);
+  if (known !== undefined) return known;
+  const parsed = parseText(text);
+  if (text.length > KEPT_CHARS) return parsed;
+  if (read.size >= READ_KEPT) read.clear();
+  read.set(text, parsed);
+  return parsed;
+}
+
+function parseText(text: string): Result<RepositoryConfig, ConfigProblem[]> {
   if (text.length > CONFIG_MAX_CHARS) {
     return err([whole(`the file has ${text.length} characters`, `Keep it below ${CONFIG_MAX_CHARS}.`)]);
   }

@@ -33,8 +33,9 @@ export function i10(): Checker {
     name: "I10",
     step(world) {
       for (const host of world.hosts) {
-        if (writes.get(host.repository.id) === host.writes) continue;
-        writes.set(host.repository.id, host.writes);
+        const written = host.writesTo("requests");
+        if (writes.get(host.repository.id) === written) continue;
+        writes.set(host.repository.id, written);
         const count = host.sql.exec<{ n: number }>("SELECT count(*) AS n FROM requests")[0]?.n ?? 0;
         if (looked.get(host.repository.id) === count) continue;
         looked.set(host.repository.id, count);

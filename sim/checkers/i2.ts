@@ -66,9 +66,9 @@ export function i2(): Checker {
       return null;
     },
     step(world) {
-      const writes = world.hosts.reduce((sum, host) => sum + host.writes, 0);
-      if (writes === looked) return null;
-      looked = writes;
+      const seen = world.hosts.reduce((sum, host) => sum + host.writesTo("ledger"), world.runpod.pods.length);
+      if (seen === looked) return null;
+      looked = seen;
       for (const pod of world.runpod.pods) {
         if (pod.releasedAt !== null) continue;
         const line = lines(world, pod.id).find((one) => one.closed_at !== null || one.proven_at !== null);

@@ -142,7 +142,9 @@ function world(
   }>,
 ): WorldView {
   const repo = more.repository ?? repository();
+  const store = { lock: () => ({ holder: null }), queueLength: () => 0, recentRequests: () => [], ...more.store };
   const exec = (query: string): unknown[] => {
+    if (query.includes("FROM lock")) return [store.lock()];
     for (const [word, rows] of Object.entries(more.rows ?? {})) if (query.includes(word)) return [...rows];
     return [];
   };
@@ -151,13 +153,14 @@ function world(
     up: true,
     startedAt: 0,
     writes: Math.random(),
+    writesTo: (): number => host.writes,
     lifted: new Map(),
     keepAsked: new Set(),
     destroyedRecords: new Set(),
     sql: { exec },
     gate: {
       readOnly: more.readOnly ?? false,
-      store: { lock: () => ({ holder: null }), queueLength: () => 0, recentRequests: () => [], ...more.store },
+      store,
     },
   };
   return {
