@@ -9,27 +9,29 @@ import type { Attempt, GateRequest } from "../../shared/lifecycle/model.ts";
 import { requestId as requestIdOf } from "../../shared/lifecycle/request-id.ts";
 import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import type { AuditNote, LedgerOp } from "../../shared/lifecycle/step.ts";
-import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { MoneyTable, type MoneyLineIn, type MoneyRow } from "./money-table.ts";
 import type { Sql, SqlValue } from "./ports.ts";
 import { keepIn, Remembered, type Sealed } from "./remembered.ts";
-import { laneSchema, readRecord } from "./rows.ts";
-import type { AuditRow, Lane, LedgerLine, LockRow, StoredTask, StrayRow, TaskRow } from "./rows.ts";
+import { readRecord } from "./rows.ts";
+import type { AuditRow, LedgerLine, LockRow, StrayRow } from "./rows.ts";
 import { storedJson } from "./stored-json.ts";
+import { TaskTable } from "./task-table.ts";
 
 export type { AuditRow, Lane, LedgerLine, LockRow, StoredTask, StrayRow } from "./rows.ts";
 
-export class Store {
+export class Store extends TaskTable {
   readonly #sql: Sql;
   readonly #configs = new Map<string, RepositoryConfig>();
   readonly #counted = new Map<string, number>();
   readonly #records = new Map<string, GateRequest>();
-  readonly #parsed = new Map<string, Task>();
-  readonly #remembered = new Remembered();
+  readonly #remembered: Remembered;
 
   constructor(sql: Sql) {
+    const remembered = new Remembered();
+    super(sql, remembered);
     this.#sql = sql;
+    this.#remembered = remembered;
   }
 
   /** A transaction failed: what was remembered meanwhile may never have been stored. */
@@ -339,97 +341,6 @@ export class Store {
     return (this.#remembered.waiting ??= count());
   }
 
-  // Tasks.
-
-  /** The lane's next task; there is one at a time per lane and subject. Returns its id. */
-  putTask(lane: Lane, subject: string, kind: string, payload: unknown, dueAt: Millis, now: Millis, tries = 0): number {
-    this.#remembered.nextDue = undefined;
-    const put = this.#sql.exec<{ id: number }>(
-      `INSERT OR REPLACE INTO tasks (lane, subject, kind, payload, due_at, created_at, tries) VALUES (?, ?, ?, ?, ?, ?, ?)
-       RETURNING id`,
-      lane,
-      subject,
-      kind,
-      JSON.stringify(payload),
-      Math.ceil(dueAt),
-      now,
-      tries,
-    );
-    return put[0]?.id ?? 0;
-  }
-
-  taskOf(lane: Lane, subject: string): StoredTask | null {
-    return this.#tasks(`SELECT * FROM tasks WHERE lane = ? AND subject = ?`, lane, subject)[0] ?? null;
-  }
-
-  task(id: number): StoredTask | null {
-    return this.#tasks(`SELECT * FROM tasks WHERE id = ?`, id)[0] ?? null;
-  }
-
-  hasTask(id: number): boolean {
-    return this.#sql.exec(`SELECT id FROM tasks WHERE id = ?`, id).length > 0;
-  }
-
-  removeTask(id: number): void {
-    this.#remembered.nextDue = undefined;
-    this.#sql.exec(`DELETE FROM tasks WHERE id = ?`, id);
-  }
-
-  /**
-   * The aggregator's looks come last: nothing that is paid for waits for them. Where more is due than is wanted, each kind is
-   * looked for along the index, since an order that no index has would build a table of its own each time.
-   */
-  dueTasks(now: Millis, limit: number): readonly StoredTask[] {
-    const next = this.nextDue();
-    if (next === null || next > now) return [];
-    const due = this.#due("", now, limit + 1);
-    if (due.length <= limit) return due.toSorted((a, b) => Number(isLook(a)) - Number(isLook(b)));
-    const first = this.#due(`AND lane <> 'aggregate'`, now, limit);
-    return first.length === limit
-      ? first
-      : [...first, ...this.#due(`AND +lane = 'aggregate'`, now, limit - first.length)];
-  }
-
-  #due(lanes: string, now: Millis, limit: number): readonly StoredTask[] {
-    return this.#tasks(
-      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL ${lanes} ORDER BY due_at, id LIMIT ?`,
-      now,
-      limit,
-    );
-  }
-
-  /** When the next task is due; tasks under way do not count. */
-  nextDue(): Millis | null {
-    const known = this.#remembered.nextDue;
-    if (known !== undefined) return known;
-    const read =
-      this.#sql.exec<{ due: number | null }>(`SELECT min(due_at) AS due FROM tasks WHERE started_at IS NULL`)[0]?.due ??
-      null;
-    this.#remembered.nextDue = read;
-    return read;
-  }
-
-  startTask(id: number, now: Millis): void {
-    this.#remembered.nextDue = undefined;
-    this.#sql.exec(`UPDATE tasks SET started_at = ?, tries = tries + 1 WHERE id = ?`, now, id);
-  }
-
-  hurryTask(lane: Lane, subject: string, now: Millis): void {
-    this.#remembered.nextDue = undefined;
-    this.#sql.exec(
-      `UPDATE tasks SET due_at = ? WHERE lane = ? AND subject = ? AND started_at IS NULL AND due_at > ?`,
-      now,
-      lane,
-      subject,
-      now,
-    );
-  }
-
-  /** Tasks that were under way when the last process ended: their answers are lost. */
-  unfinishedTasks(): readonly StoredTask[] {
-    return this.#tasks(`SELECT * FROM tasks WHERE started_at IS NOT NULL ORDER BY id`);
-  }
-
   // Ledger and money.
 
   ledger(op: LedgerOp, requestId: string): void {
@@ -612,15 +523,6 @@ export class Store {
     return this.#sql.exec<StrayRow>(`SELECT * FROM strays WHERE done_at IS NULL ORDER BY since`);
   }
 
-  /** A watch asks the same again and again: the same text is the same task, and is parsed once. */
-  parseTask({ payload }: StoredTask): Task {
-    const known = this.#parsed.get(payload);
-    if (known !== undefined) return known;
-    const parsed = taskSchema.parse(JSON.parse(payload));
-    keepIn(this.#parsed, payload, parsed);
-    return parsed;
-  }
-
   #rememberRun(runId: string, requestId: string): void {
     const { runs } = this.#remembered;
     if (runs.get(runId) === requestId) return;
@@ -653,22 +555,4 @@ export class Store {
     if (parsed !== null) keepIn(this.#records, record, parsed);
     return parsed;
   }
-
-  #tasks(query: string, ...bindings: SqlValue[]): StoredTask[] {
-    return this.#sql.exec<TaskRow>(query, ...bindings).map((row) => ({
-      id: row.id,
-      lane: laneSchema.parse(row.lane),
-      subject: row.subject,
-      kind: row.kind,
-      payload: row.payload,
-      dueAt: row.due_at,
-      createdAt: row.created_at,
-      startedAt: row.started_at,
-      tries: row.tries,
-    }));
-  }
-}
-
-function isLook(task: StoredTask): boolean {
-  return task.lane === "aggregate";
 }

@@ -1,7 +1,7 @@
 /** The lock: its queue with ten thousand waiters, a holder that died while nobody looked, and a holder that is none any more. */
 import { afterEach, describe, expect, it } from "vitest";
 import { migrate } from "../../durable-objects/gate/schema.ts";
-import { Store } from "../../durable-objects/gate/store.ts";
+import type { Store } from "../../durable-objects/gate/store.ts";
 import { Gate } from "../../durable-objects/gate/gate.ts";
 import type { GatePorts } from "../../durable-objects/gate/ports.ts";
 import { EXECUTE, SLOW_TESTS } from "../../local/world/workflows.ts";

@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
-import { readBodyText, retryAfterInstant, safeText, timedOut, untilAborted } from "../../shared/http.ts";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { readBodyText, retryAfterInstant, safeText, timedOut, timeLimit, untilAborted } from "../../shared/http.ts";
 import { parseExactJson } from "../../shared/github/exact-json.ts";
 import { optionalId, parseInstant, workflowPathOf } from "../../shared/github/schema.ts";
 import { T0 } from "./stub.ts";
@@ -40,6 +40,28 @@ describe("readBodyText", () => {
       },
     });
     expect(await readBodyText(new Response(broken), 25)).toEqual({ ok: false, error: { reason: "interrupted" } });
+  });
+});
+
+describe("timeLimit", () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it("ends when its time is up, unless it was lifted; then no timer is left", () => {
+    vi.useFakeTimers();
+    const kept = timeLimit(10);
+    const lifted = timeLimit(10);
+    lifted.lift();
+    expect(vi.getTimerCount()).toBe(1);
+    vi.advanceTimersByTime(10);
+    expect([timedOut(kept.signal), lifted.signal.aborted]).toEqual([true, false]);
+  });
+
+  it("ends with whoever waits for it", () => {
+    const outer = new AbortController();
+    const limit = timeLimit(10_000, outer.signal);
+    outer.abort();
+    expect([limit.signal.aborted, timedOut(limit.signal)]).toEqual([true, false]);
+    limit.lift();
   });
 });
 
