@@ -220,6 +220,24 @@ describe("what is accepted", () => {
     expect(await inGate("SELECT count(*) AS n FROM requests")).toEqual([{ n: 1 }]);
   });
 
+  it("a hundred different ones at once are a hundred acceptances, each with a place of its own", async () => {
+    const numbers = Array.from({ length: 100 }, (_, index) => index + 1);
+    const texts = await Promise.all(
+      numbers.map(async (number) => {
+        const head = number.toString(16).padStart(40, "0");
+        const { pull_request, ...rest } = pullRequest();
+        const pull = { ...pull_request, number, head: { ...pull_request.head, sha: head } };
+        const body = JSON.stringify({ ...rest, number, pull_request: pull });
+        return (await deliver(body, { guid: `guid-${number}` })).text();
+      }),
+    );
+    expect(new Set(texts)).toEqual(new Set(["Accepted."]));
+    expect(await inGate("SELECT count(*) AS n, count(DISTINCT head_sha) AS heads FROM requests")).toEqual([
+      { n: 100, heads: 100 },
+    ]);
+    expect(await inGate("SELECT count(DISTINCT id) AS n FROM requests")).toEqual([{ n: 100 }]);
+  });
+
   it("an acceptance that fails is 503 and leaves nothing, so that its redelivery is processed", async () => {
     await inGate("CREATE TRIGGER full BEFORE INSERT ON deliveries BEGIN SELECT RAISE(ABORT, 'disk full'); END");
     const body = JSON.stringify(pullRequest());
