@@ -19,6 +19,7 @@ export const FAULT_KINDS = [
   "github-quota",
   "github-list-lag",
   "github-tokens-die",
+  "github-mint-refused",
   // Calls to RunPod.
   "runpod-refuses",
   "runpod-done-but-500",
@@ -178,7 +179,9 @@ export function planFaults(
   // and the rest is nearly quiet, so that a request comes far enough to meet them.
   const density = rng.weighted({ none: 1, themes: 7, few: 2, some: 2, most: 1 });
   const share = { none: 0, themes: 0.03, few: 0.08, some: 0.3, most: 0.8 }[density];
-  const hot = new Set(Object.keys(THEMES).filter(() => rng.chance(0.25) && density === "themes"));
+  const hot = new Set(
+    Object.keys(THEMES).filter((theme) => rng.chance(PAID.has(theme) ? 0.4 : 0.25) && density === "themes"),
+  );
   const weights = new Map<FaultKind, number>();
   for (const kind of FAULT_KINDS) {
     const on = rng.chance(hot.has(themeOf(kind)) ? HOT : share);
@@ -188,6 +191,9 @@ export function planFaults(
   }
   return { seed, weights };
 }
+
+/** What only a request that rents a machine can meet, which many do not come to. */
+const PAID: ReadonlySet<string> = new Set(["machines", "jobs"]);
 
 /** How many kinds of a hot theme are on. */
 const HOT = 0.4;

@@ -17,6 +17,9 @@ export const RECOVERY = ".github/workflows/gpu-gate-recovery.yml";
 export const VALIDATION = ".github/workflows/gpu-gate-validation.yml";
 export const CONFIG = ".github/gpu-gate.yml";
 
+/** Longer than any deadline. */
+const FOR_EVER_MS = 20_000_000;
+
 export interface User {
   readonly id: string;
   readonly login: string;
@@ -503,7 +506,7 @@ export class Repository {
         if (faults.strikes("prepare-startup-failure", 0.1)) return this.#finishRun(run, "startup_failure");
         const bad = faults.strikes("prepare-fails", 0.1);
         this.#finishJob(run, job, bad ? "failure" : "success");
-        if (!bad && !faults.strikes("prepare-no-artifacts", 0.1)) {
+        if (!bad && !faults.strikes("prepare-no-artifacts", 0.3)) {
           run.artifacts = ["part00", "part01", "part02", "part03", "part04", "manifest"].map((part) => ({
             id: this.#nextId(),
             name: `gpu-gate-archives-${part}`,
@@ -512,7 +515,7 @@ export class Repository {
         }
         this.#finishRun(run, bad ? "failure" : "success");
       });
-      if (faults.strikes("artifacts-expire", 0.1)) {
+      if (faults.strikes("artifacts-expire", 0.3)) {
         scheduler.in(started + took + rng.int(0, 60_000), "artifacts expire", () => {
           for (const artifact of run.artifacts) artifact.expired = true;
         });
@@ -524,7 +527,7 @@ export class Repository {
     const job = this.#newJob("GPU tests", ["self-hosted", inputs["label"] ?? "none"], GPU_STEPS, this.mainSha);
     const run = this.#newRun(path, "workflow_dispatch", title, this.mainSha, "main", app, inputs, [job]);
     this.#mayVanish(run);
-    if (faults.strikes("job-stranger", 0.08)) this.#strangerTakes(run, job);
+    if (faults.strikes("job-stranger", 0.2)) this.#strangerTakes(run, job);
     return run;
   }
 
@@ -765,7 +768,7 @@ export class Repository {
   #assign(runner: Runner): void {
     if (!this.runners.has(runner.id) || runner.status !== "online" || runner.busy) return;
     const { faults, scheduler, rng } = this.#around;
-    if (faults.strikes("job-not-assigned", 0.08)) return;
+    if (faults.strikes("job-not-assigned", 0.2)) return;
     for (const run of this.runs.values()) {
       if (run.status === "completed" || run.cancelAsked || run.path !== EXECUTE) continue;
       const job = run.jobs
@@ -790,13 +793,16 @@ export class Repository {
   /** The steps of the GPU job, one after the other, as long as the machine lives. */
   #play(run: Run, job: Job, runner: Runner): void {
     const { faults, rng, scheduler } = this.#around;
-    const short = faults.strikes("job-too-short", 0.08);
-    const hangs = faults.strikes("job-hangs", 0.06);
-    const skips = faults.strikes("job-skips-tests", 0.06);
+    const short = faults.strikes("job-too-short", 0.2);
+    const hangs = faults.strikes("job-hangs", 0.2);
+    const skips = faults.strikes("job-skips-tests", 0.2);
     const fails = faults.strikes("job-fails", 0.15);
-    const silent = faults.strikes("job-without-evidence", 0.08);
-    const tests = hangs ? 20_000_000 : short ? 500 : rng.int(20_000, 900_000);
-    const lasts = [short ? 100 : rng.int(500, 5_000), short ? 100 : rng.int(2_000, 60_000), tests, 300];
+    const silent = faults.strikes("job-without-evidence", 0.2);
+    // In its tests, or before it comes to them.
+    const stuck = hangs ? (rng.chance(0.5) ? "tests" : "setup") : null;
+    const tests = stuck === "tests" ? FOR_EVER_MS : short ? 500 : rng.int(20_000, 900_000);
+    const setup = stuck === "setup" ? FOR_EVER_MS : short ? 100 : rng.int(2_000, 60_000);
+    const lasts = [short ? 100 : rng.int(500, 5_000), setup, tests, 300];
     const alive = (): boolean =>
       this.runners.has(runner.id) && runner.status === "online" && job.status === "in_progress";
     const enter = (index: number): void => {

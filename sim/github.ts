@@ -294,7 +294,9 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
       ? json(202, {})
       : json(409, { message: "Cannot cancel a workflow run that is completed" });
   },
-  mint: (_server, repository, request) => {
+  mint: (server, repository, request) => {
+    if (server.options.faults.strikes("github-mint-refused", 0.3))
+      return json(403, { message: "Resource not accessible by integration" });
     const body = JSON.parse(request.body) as { name: string; labels: string[] };
     const runner = repository.mint(body.name, body.labels);
     if (runner === null) return json(409, { message: "Already exists - A runner with the name already exists." });

@@ -31,33 +31,33 @@ const PROOF_PATIENCE_MS = 420_000;
 
 export function startMachine(pod: VirtualPod, around: MachineSurroundings): void {
   const { faults, rng, scheduler } = around;
-  if (faults.strikes("pod-vanishes", 0.06)) {
+  if (faults.strikes("pod-vanishes", 0.2)) {
     scheduler.in(rng.int(30_000, 1_500_000), "pod vanishes", () => {
       pod.vanished = pod.releasedAt === null;
       around.runpod.release(pod, "RunPod lost it");
     });
   }
-  if (faults.strikes("pod-no-machine", 0.08)) return;
+  if (faults.strikes("pod-no-machine", 0.2)) return;
   const placed = rng.int(1_000, 40_000);
   scheduler.in(placed, "pod placed", () => {
     pod.placed = true;
     pod.status = "STARTING";
   });
-  if (faults.strikes("pod-error", 0.06)) {
+  if (faults.strikes("pod-error", 0.2)) {
     scheduler.in(placed + rng.int(1_000, 90_000), "pod error", () => {
       if (pod.releasedAt === null) pod.status = rng.chance(0.5) ? "ERROR" : "EXITED";
     });
     return;
   }
-  if (faults.strikes("pod-never-boots", 0.08)) return;
+  if (faults.strikes("pod-never-boots", 0.2)) return;
   const boot = placed + (faults.strikes("pod-slow", 0.2) ? rng.int(150_000, 600_000) : rng.int(15_000, 120_000));
   scheduler.in(boot, "pod boots", () => {
     if (pod.releasedAt !== null || pod.status === "EXITED") return;
     pod.status = "RUNNING";
     pod.runtimeUp = true;
     pod.startedAt = scheduler.now;
-    if (faults.strikes("pod-restart-loop", 0.08)) return restartLoop(pod, around);
-    if (faults.strikes("pod-exits-early", 0.08)) {
+    if (faults.strikes("pod-restart-loop", 0.2)) return restartLoop(pod, around);
+    if (faults.strikes("pod-exits-early", 0.25)) {
       scheduler.in(rng.int(1_000, 20_000), "start script fails", () => exit(pod, around, "smoke-failed", 1));
       return;
     }
@@ -77,7 +77,7 @@ function restartLoop(pod: VirtualPod, around: MachineSurroundings): void {
 function prove(pod: VirtualPod, around: MachineSurroundings, since: number): void {
   const { faults, rng, scheduler } = around;
   if (pod.releasedAt !== null || !pod.runtimeUp) return;
-  if (faults.strikes("pod-wrong-proof", 0.06)) pod.realGpu = "NVIDIA GeForce GTX 1050";
+  if (faults.strikes("pod-wrong-proof", 0.2)) pod.realGpu = "NVIDIA GeForce GTX 1050";
   const body = {
     podId: pod.id,
     gpuName: pod.realGpu,
@@ -93,8 +93,8 @@ function prove(pod: VirtualPod, around: MachineSurroundings, since: number): voi
   };
   void around.call(pod, "proof", body).then((taken) => {
     if (taken === true) {
-      if (faults.strikes("pod-runner-silent", 0.08)) return;
-      if (faults.strikes("pod-runner-refused", 0.08)) {
+      if (faults.strikes("pod-runner-silent", 0.25)) return;
+      if (faults.strikes("pod-runner-refused", 0.25)) {
         scheduler.in(rng.int(2_000, 9_000), "runner refused", () => exit(pod, around, "runner-refused", 7));
         return;
       }
@@ -121,7 +121,7 @@ function startRunner(pod: VirtualPod, around: MachineSurroundings): void {
   }
   pod.busy = true;
   pod.onRelease = () => loseRunner(pod, repository, runner);
-  if (faults.strikes("pod-lost-mid-job", 0.1)) {
+  if (faults.strikes("pod-lost-mid-job", 0.3)) {
     scheduler.in(rng.int(5_000, 600_000), "machine fails", () => {
       if (pod.releasedAt !== null || !pod.runtimeUp) return;
       if (rng.chance(0.5)) pod.status = "EXITED";

@@ -46,8 +46,9 @@ export function drawConfig(
   faults: Faults,
 ): { readonly text: string; readonly limits: Readonly<Record<string, number>>; readonly keepAlways: boolean } {
   const start = rng.weighted({ auto: 8, label: 1, comment: 1, approval: 1 });
-  const small = faults.on("small-budget");
+  const small = faults.strikes("small-budget", 0.9);
   const keepAlways = faults.strikes("keep-always", 0.6);
+  const attempts = faults.strikes("tight-limits", 0.5) ? rng.int(1, 2) : null;
   const limits: Record<string, number> = faults.strikes("tight-limits", 0.7) ? tightLimits(rng) : {};
   const lines = [
     "version: 1",
@@ -60,6 +61,7 @@ export function drawConfig(
     `merge_queue: { policy: ${rng.chance(0.5) ? "run" : "reuse"}, pre_gate: ${rng.chance(0.5) ? "[]" : "[rustfmt, clippy]"} }`,
     keepAlways ? `retention: { keep_on_failure: true, duration: ${rng.int(300, 5_400)} }` : "",
     faults.strikes("organization-runners", 0.7) ? 'runner: { scope: organization, group_id: "7" }' : "",
+    attempts === null ? "" : `gpu: { max_attempts: ${attempts} }`,
     faults.strikes("shadow", 0.4) ? "shadow: true" : "",
     Object.keys(limits).length === 0
       ? ""
@@ -203,11 +205,13 @@ export class People {
   #ownMachines(repository: Repository): void {
     const { scheduler, horizonMs } = this.#around;
     const rng = this.#rng;
-    repository.ownRunners.push({ id: "77001", name: "own", labels: OWN_LABELS, status: "offline", busy: false });
     const turn = (): void => {
       const value = rng.pick(["true", "true", "false", null]);
       if (value === null || value === undefined) repository.variables.delete(OWN_SWITCH);
       else repository.variables.set(OWN_SWITCH, value);
+      // Set up anew, with or without all that the lane asks for.
+      const labels = rng.chance(0.3) ? OWN_LABELS.slice(0, 2) : OWN_LABELS;
+      repository.ownRunners.splice(0, 1, { id: "77001", name: "own", labels, status: "offline", busy: false });
       const runner = repository.ownRunners[0];
       if (runner !== undefined) {
         runner.status = rng.chance(0.6) ? "online" : "offline";
@@ -219,15 +223,16 @@ export class People {
   }
 
   #approve(repository: Repository, pull: Pull, by: User, check: CheckRun): void {
-    if (pull.headSha !== check.headSha) return;
     const start = /start: (\w+)/.exec(repository.config)?.[1];
+    // The button stays where it is when the head moves: whoever presses it then has approved what is no longer there.
+    if (pull.headSha !== check.headSha && start !== "approval") return;
     if (start === "label") return repository.label(pull, by, "run-gpu");
     if (start === "comment") {
       const keeps = this.#around.faults.strikes("keep-words", 0.5);
       if (keeps) repository.keepHeads.add(pull.headSha);
       return repository.comment(pull, by, keeps ? `/gpu run keep ${this.#rng.int(1, 90)}` : "/gpu run");
     }
-    repository.ask(pull.headSha);
+    repository.ask(check.headSha);
     if (start === "approval") {
       repository.tell("check_run", "requested_action", by, {
         check_run: checkJson(check),

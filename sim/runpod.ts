@@ -84,6 +84,7 @@ export class VirtualRunPod implements Server {
   readonly #prices = new Map<string, number>();
   readonly #document: string;
   readonly #movedDocument: string;
+  #refusesAll = false;
   #count = 0;
 
   constructor(options: RunPodOptions) {
@@ -233,8 +234,11 @@ export class VirtualRunPod implements Server {
     if (faults.strikes("runpod-image-refused", 0.05))
       return problem(422, "Unprocessable", "The image manifest was not found");
     if (faults.strikes("runpod-pool-forbidden", 0.1)) return problem(403, "Forbidden", "No access to this pool");
-    if (faults.strikes("runpod-invalid", 0.1))
+    if ((this.#refusesAll && faults.on("runpod-invalid")) || faults.strikes("runpod-invalid", 0.1)) {
+      // A rule that one machine breaks, or one that every request of ours breaks from now on.
+      this.#refusesAll = faults.on("runpod-invalid") && (this.#refusesAll || rng.chance(0.3));
       return problem(rng.chance(0.7) ? 400 : 422, "Bad Request", "A rule was broken");
+    }
     if (this.capacityOut) return problem(rng.chance(0.7) ? 400 : 500, "Error", CAPACITY);
     if (faults.on("runpod-capacity-everywhere") && faults.strikes("runpod-capacity-everywhere", 0.6))
       return problem(400, "Bad Request", CAPACITY);

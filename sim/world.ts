@@ -1,6 +1,7 @@
 /** One simulated deployment: providers, network, our objects, cron, people and faults, on one virtual clock. */
 import { runCron } from "../cron/index.ts";
 import { CallRate, POD_CALLS } from "../durable-objects/gate/rate.ts";
+import { reapReasonCode } from "../shared/lifecycle/reap.ts";
 import { parseWebhook, type Deliveries, type Ignored } from "../shared/github/webhook.ts";
 import type { Delivery } from "../shared/lifecycle/signal.ts";
 import type { Millis } from "../shared/ports.ts";
@@ -314,7 +315,7 @@ export class World implements WorldView {
       const owner = newOwner(this.scheduler);
       this.scheduler.activity += 1;
       void runAs(owner, () => runCron(cronPortsOf(this, owner, (entry) => this.#logged(entry)))).then((report) => {
-        for (const { reason } of report?.reap?.reaped ?? []) this.coverage.reason(reason);
+        for (const { reason } of report?.reap?.reaped ?? []) this.coverage.reason(reapReasonCode(reason));
       });
     });
   }
