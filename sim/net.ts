@@ -150,18 +150,23 @@ export class Net {
   /** A call to another object of ours. Rejects when the object does not answer. */
   rpc<T>(owner: Owner, service: string, operation: string, perform: () => T | Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
+      // An instance that has crashed hears of no failure either: it would go on, and write, beside its successor.
+      const fail = (error: unknown): void => {
+        owner.inFlight -= 1;
+        if (owner.alive) runAs(owner, () => reject(error instanceof Error ? error : new Error("failed")));
+      };
       this.#exchange<T>(owner, service, operation, {
         perform: (fate, settle) => {
           // An answer from memory or a refusal sets nothing going, and yet its asker goes on: now, not at the next event.
           this.#scheduler.activity += 1;
-          if (fate === "refuses" || this.isDown(service)) return reject(new Error(`${service} did not answer`));
+          if (fate === "refuses" || this.isDown(service)) return fail(new Error(`${service} did not answer`));
           let made: T | Promise<T>;
           try {
             made = perform();
           } catch (error) {
-            return reject(error);
+            return fail(error);
           }
-          if (made instanceof Promise) void made.then(settle, reject);
+          if (made instanceof Promise) void made.then(settle, fail);
           else settle(made);
         },
         answer: (fate, value) => {
