@@ -171,9 +171,8 @@ export class Store extends TaskTable {
     // The text is looked at first: reading every record would cost more than all else that reconciling does.
     const open = this.#requests(
       `SELECT record FROM
-         (SELECT record FROM requests WHERE state = 'concluded' ORDER BY opened_at DESC LIMIT ?)
+         (SELECT record FROM requests WHERE state = 'concluded' ORDER BY opened_at DESC LIMIT ${Math.trunc(limit)})
        WHERE instr(record, '"completed":false') > 0`,
-      limit,
     );
     return open.filter((request) => !request.check.completed);
   }
@@ -423,7 +422,8 @@ export class Store extends TaskTable {
   }
 
   auditAfter(seq: number, limit: number): readonly AuditRow[] {
-    return this.#sql.exec<AuditRow>(`SELECT * FROM audit WHERE seq > ? ORDER BY seq LIMIT ?`, seq, limit);
+    // The limit is part of the text: SQLite prepares a statement anew each time its limit is bound.
+    return this.#sql.exec<AuditRow>(`SELECT * FROM audit WHERE seq > ? ORDER BY seq LIMIT ${Math.trunc(limit)}`, seq);
   }
 
   auditOf(requestId: string): readonly AuditRow[] {

@@ -64,11 +64,11 @@ export class TaskTable {
       : [...first, ...this.#due(`AND +lane = 'aggregate'`, now, limit - first.length)];
   }
 
+  /** The limit is part of the text: SQLite prepares a statement anew each time its limit is bound. */
   #due(lanes: string, now: Millis, limit: number): readonly StoredTask[] {
     return this.#tasks(
-      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL ${lanes} ORDER BY due_at, id LIMIT ?`,
+      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL ${lanes} ORDER BY due_at, id LIMIT ${limit}`,
       now,
-      limit,
     );
   }
 
