@@ -526,6 +526,10 @@ test("I9: money that was not reserved, and a create beyond the cap", () => {
   expect(judge({ money: [] })).toContain("not reserved");
   expect(judge({ money: [{ state: "spent" }] })).toContain("spent");
   expect(judge({ money, pods: [pod()] })).toContain("takes the run to");
+  // The file broke after the request was admitted: its caps are those of before, and hold.
+  const broken = { config: "{", configBefore: repository().config } as Partial<Repository>;
+  expect(judge({ money, repository: repository(broken) })).toBeNull();
+  expect(judge({ money, repository: repository(broken), pods: [pod()] })).toContain("takes the run to");
 });
 
 test("I10: two open requests of one head, and one more than anybody asked for", () => {
