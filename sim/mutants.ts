@@ -37,6 +37,7 @@ const JUDGE = "shared/lifecycle/judge.ts";
 const GATE = "durable-objects/gate/gate.ts";
 const LOCK = "durable-objects/gate/lock.ts";
 const PERFORM = "durable-objects/gate/perform.ts";
+const REMOVE_POD = "durable-objects/gate/remove-pod.ts";
 
 export const MUTANTS: readonly Mutant[] = [
   {
@@ -90,12 +91,12 @@ export const MUTANTS: readonly Mutant[] = [
     file: TEARDOWN,
     find: `        return retreat("delete", { ...teardown, tries }, scope, now, now + deletePause(tries, limits));
       }
-      return again({ ...teardown, tries }, scope, now, now + deletePause(tries, limits));
+      return unanswered(teardown, done.outcome, scope, now);
     }
     case "list": {`,
     replace: `        return enter("cancel", { ...teardown, provenAt: now, tries: 0 }, scope, now);
       }
-      return again({ ...teardown, tries }, scope, now, now + deletePause(tries, limits));
+      return unanswered(teardown, done.outcome, scope, now);
     }
     case "list": {`,
     seeds: 60,
@@ -104,9 +105,9 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: "delete-failure-is-done",
     kind: "N14, I2",
-    file: PERFORM,
-    find: `      return { task: task.kind, outcome: { kind: answer.kind === "deleted" ? "deleted" : "not-found" } };`,
-    replace: `      return { task: task.kind, outcome: { kind: "deleted" } };`,
+    file: REMOVE_POD,
+    find: `  return { task: "delete-pod", outcome: { kind: answer.kind === "deleted" ? "deleted" : "not-found" } };`,
+    replace: `  return { task: "delete-pod", outcome: { kind: "deleted" } };`,
     seeds: 150,
     faults: ["runpod-newborn-404", "runpod-list-lag", ...PEOPLE],
   },
