@@ -16,6 +16,7 @@ export default defineConfig({
           environment: "node",
           include: ["test/**/*.test.ts"],
           exclude: ["test/workerd/**", "test/e2e/**", "test/long/**"],
+          setupFiles: ["./test/support/canaries.ts"],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           // Many files wait for local servers rather than compute: one worker a core would leave the cores idle.

@@ -25,6 +25,8 @@ export interface LifeOptions {
   /** Called once, before anything happens. */
   readonly prepare: (world: World) => void;
   readonly only?: ReadonlySet<FaultKind>;
+  /** Asked at the end, while the databases can still be read: null, or what is wrong. */
+  readonly atEnd?: (world: World) => string | null;
   /** How long the healed world may take to come to rest. */
   readonly healMs?: number;
 }
@@ -55,7 +57,8 @@ export async function live(options: LifeOptions): Promise<Life> {
     const wrong =
       violation !== null
         ? `${violation.checker}: ${violation.what}`
-        : (thrown ?? (unheard.length > 0 ? `nobody caught: ${unheard[0]?.slice(0, 500)}` : null));
+        : (thrown ??
+          (unheard.length > 0 ? `nobody caught: ${unheard[0]?.slice(0, 500)}` : (options.atEnd?.(world) ?? null)));
     return { world, wrong };
   } finally {
     process.off("unhandledRejection", hear);

@@ -89,7 +89,9 @@ class Life {
       const task = store.taskOf("main", id);
       if (task === null) throw new Error(`nothing is due in state ${request.state.kind}`);
       this.#now = Math.max(this.#now + 400, task.dueAt);
-      const done = this.#perform(store.parseTask(task), request);
+      const read = store.parseTask(task);
+      if (!read.ok) throw new Error(`its own task does not read: ${read.error.where}`);
+      const done = this.#perform(read.value, request);
       store.removeTask(task.id);
       this.#apply(id, { kind: "done", taskId: task.id, done });
       this.#between(id);

@@ -51,20 +51,32 @@ type Seen =
 
 export async function lookAtHead(task: StoredTask, context: AggregateContext): Promise<void> {
   const { aggregates, ports, store } = context;
-  const row = aggregates.row(task.subject);
-  if (row === null || !row.live) return store.removeTask(task.id);
+  const stored = aggregates.row(task.subject);
+  if (stored === null || !stored.live) return store.removeTask(task.id);
   const beganAt = ports.clock.now();
-  const look = new Look(task, row, beganAt, context);
   store.count("aggregate.looks");
   const config = aggregates.config();
   const name = config?.aggregator.name ?? null;
-  const seen = await read(row, config, context);
+  const seen = await read(stored, config, context);
+  const row = stored.unreadable && seen.kind !== "unread" ? adopted(stored, seen.own, context) : stored;
+  const look = new Look(task, row, beganAt, context);
   if (seen.kind === "unread") return config === null ? look.pause(seen) : look.trouble(seen, config);
   if (seen.kind === "over") return look.end(seen.why, seen.own);
   if (config === null || name === null) {
     return look.end("The aggregator was taken out of the configuration", seen.own);
   }
   return look.judge(seen.facts, seen.own, config, name);
+}
+
+/** A new record in the place of one that does not read goes on with the newest check run that the lost one had written. */
+function adopted(row: AggregateRow, own: readonly CheckRun[], { store, ports }: AggregateContext): AggregateRow {
+  const seriesOf = (run: CheckRun) => Number(/:(\d+)$/.exec(run.externalId ?? "")?.[1] ?? 0);
+  const newest = own.toSorted((a, b) => seriesOf(b) - seriesOf(a))[0];
+  store.audit(ports.clock.now(), null, audit("aggregate.unreadable", null, { head: row.headSha }));
+  if (newest === undefined) return row;
+  const { id, name, status } = newest;
+  const check = { ...row.record.check, series: seriesOf(newest), id, name, completed: status === "completed" };
+  return { ...row, record: { ...row.record, check: { ...check, unsure: false } } };
 }
 
 class Look {

@@ -12,6 +12,7 @@ import { firstRound, reopenedRound, roundSchema } from "../../shared/policy/aggr
 import type { Millis } from "../../shared/ports.ts";
 import type { Sql } from "./ports.ts";
 import type { Store } from "./store.ts";
+import { readStored } from "./stored-json.ts";
 
 export const aggregateRecordSchema = z.object({
   round: roundSchema,
@@ -44,6 +45,8 @@ export interface AggregateRow {
   readonly againAt: Millis | null;
   readonly draftAt: Millis | null;
   readonly record: AggregateRecord;
+  /** The stored record does not read: this one is a new one, which knows of no check that was written. */
+  readonly unreadable: boolean;
 }
 
 /** Pull requests as a list shows them, as far as the aggregator needs it. */
@@ -69,6 +72,25 @@ export const DEBOUNCE_MS = 1_000;
 export const PAUSED = "pause";
 /** Rows of heads that are over are kept longer than a pull request is likely to be reopened. */
 const MEMORY_MS = 30 * 86_400_000;
+
+/** `unsure`: something may have been written that is not known here. */
+function newRecord(now: Millis, unsure: boolean): AggregateRecord {
+  return {
+    round: firstRound(now),
+    check: { series: 0, id: null, name: null, published: null, completed: false, writtenAt: null, unsure },
+    seen: null,
+    changedAt: now,
+    foreign: null,
+  };
+}
+
+/** A head whose record does not read is judged anew from what GitHub shows: one head must not end the looks at all others. */
+function recordOf(row: Row): Pick<AggregateRow, "record" | "unreadable"> {
+  const read = readStored(aggregateRecordSchema, row.record);
+  return read.ok
+    ? { record: read.value, unreadable: false }
+    : { record: newRecord(row.heard_at, true), unreadable: true };
+}
 
 export class Aggregates {
   readonly #sql: Sql;
@@ -121,21 +143,7 @@ export class Aggregates {
     }
     const record: AggregateRecord =
       row === null
-        ? {
-            round: firstRound(now),
-            check: {
-              series: 0,
-              id: null,
-              name: null,
-              published: null,
-              completed: false,
-              writtenAt: null,
-              unsure: false,
-            },
-            seen: null,
-            changedAt: now,
-            foreign: null,
-          }
+        ? newRecord(now, false)
         : { ...row.record, round: reopenedRound(row.record.round, now), seen: null, changedAt: now };
     this.#sql.exec(
       `INSERT INTO aggregates (head_sha, pr_number, live, heard_at, again_at, draft_at, record)
@@ -215,7 +223,7 @@ export class Aggregates {
       heardAt: row.heard_at,
       againAt: row.again_at,
       draftAt: row.draft_at,
-      record: aggregateRecordSchema.parse(JSON.parse(row.record)),
+      ...recordOf(row),
     }));
   }
 }

@@ -23,7 +23,8 @@ import type { LedgerOp } from "../../shared/lifecycle/step.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Sql } from "./ports.ts";
 import type { Store, StoredTask } from "./store.ts";
-import { storedJson } from "./stored-json.ts";
+import { readStored, storedJson } from "./stored-json.ts";
+import { parkTask } from "./unreadable.ts";
 
 /** Tries at reading the jobs, 3 s apart at first: the run was told to end, and a cancel takes its time. */
 const TRIES = 8;
@@ -121,7 +122,12 @@ export async function readCost(
     store.removeTask(task.id);
     return null;
   }
-  const { run } = taskPayloadSchema.parse(JSON.parse(task.payload));
+  const read = readStored(taskPayloadSchema, task.payload);
+  if (!read.ok) {
+    sql.transaction(() => parkTask(task, read.error, store, now()));
+    return null;
+  }
+  const { run } = read.value;
   const listed = await github.listJobs(run.runId, run.attempt);
   const jobs = listed.ok ? listed.value.items : [];
   const ended = listed.ok && jobs.every((job) => job.status === "completed");

@@ -29,8 +29,8 @@ export function changeLock(
   if (change === "leave" || change === "release") store.dequeue(requestId);
   if (change === "release") {
     const lock = store.lock();
-    if (lock.holder === requestId && (fence === null || fence === lock.fence)) {
-      store.setLock({ holder: null, fence: lock.fence, since: null });
+    if (lock.holder === requestId && (fence === null || fence === lock.fence || lock.damaged === true)) {
+      store.setLock({ holder: null, fence: Math.max(lock.fence, fence ?? 0), since: null });
       hands.audit(requestId, audit("lock.release", null, { fence: lock.fence }));
     }
   }

@@ -10,6 +10,7 @@ import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { unreachable } from "../../shared/result.ts";
 import type { Store } from "./store.ts";
+import { storedJson } from "./stored-json.ts";
 import { requestView, type RequestView } from "./view.ts";
 
 export const operatorActions = ["cancel", "force", "release", "approve"] as const;
@@ -149,7 +150,7 @@ export function explain(question: ExplainQuestion, store: Store): readonly Expla
         act: row.act,
         reason: row.reason,
         rule: row.reason !== null && isReasonCode(row.reason) ? REASONS[row.reason].sentence : null,
-        facts: JSON.parse(row.facts) as Record<string, unknown>,
+        facts: (storedJson(row.facts) ?? {}) as Record<string, unknown>,
       })),
     }));
 }

@@ -14,9 +14,11 @@ import type { Outcomes } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { costAtMost, moneyPorts, reserveMoney, settleMoney, type MoneyAsked } from "./money.ts";
 import type { GatePorts } from "./ports.ts";
-import { RETAINED, strayRecord, type StrayRecord } from "./strays.ts";
+import { keepMoneyId, RETAINED, strayRecord, type StrayRecord } from "./strays.ts";
 import type { Store } from "./store.ts";
 import type { PodView } from "./view.ts";
+
+export { keepMoneyId } from "./strays.ts";
 
 export interface RetainWord {
   /** A pod that is kept already, or the request whose pod shall be. */
@@ -44,11 +46,6 @@ export interface RetentionRecord {
 }
 
 const refuse = (detail: string): RetainAnswer => ({ kind: "refused", detail });
-
-/** Money for keeping an attempt's pod: a line of its own beside the attempt's. */
-export function keepMoneyId(attemptId: string, word = 1): string {
-  return word === 1 ? `${attemptId}-keep` : `${attemptId}-keep-${word}`;
-}
 
 /** Takes a person's word. Nothing is promised that is not reserved. */
 export async function retainPod(word: RetainWord, ports: GatePorts, store: Store): Promise<RetainAnswer> {
@@ -102,9 +99,13 @@ function attached(before: Keep | undefined): Partial<Keep> {
 async function changeEnd(podId: string, word: RetainWord, ports: GatePorts, store: Store): Promise<RetainAnswer> {
   const row = store.stray(podId);
   if (row === null || row.done_at !== null || row.why !== RETAINED) return refuse(`Pod ${podId} is not a kept pod.`);
-  const record = strayRecord(row);
+  const { readable, ...record } = strayRecord(row, store);
   const { retained } = record;
   const now = ports.clock.now();
+  if (!readable) {
+    store.hurryTask("stray", podId, now);
+    return refuse(`What is stored of the kept pod ${podId} does not read; it is being deleted.`);
+  }
   if (retained === undefined || !isAsleep(podId, now, store)) return refuse(`Pod ${podId} is being deleted.`);
   if (word.minutes === 0) {
     setEnd(podId, record, now, [], word, ports, store);
@@ -131,12 +132,13 @@ async function changeEnd(podId: string, word: RetainWord, ports: GatePorts, stor
     added.push(id);
   }
   // Its end may have come while the account answered: a removal that has begun is never put off, and the minutes go back.
-  const still = store.stray(podId);
-  if (still === null || !isAsleep(podId, ports.clock.now(), store)) {
+  const later = store.stray(podId);
+  const { readable: reads, ...still } = later === null ? { readable: false, ...record } : strayRecord(later, store);
+  if (!reads || !isAsleep(podId, ports.clock.now(), store)) {
     for (const id of added) await settleMoney(id, null, moneyPorts(ports));
     return refuse(`Pod ${podId} is being deleted.`);
   }
-  setEnd(podId, strayRecord(still), until, added, word, ports, store);
+  setEnd(podId, still, until, added, word, ports, store);
   return { kind: "kept", podId, until };
 }
 
@@ -217,15 +219,17 @@ export async function releaseKeeping(attemptId: string, ports: GatePorts, store:
 export function retentionOf(store: Store, podId: string): RetentionRecord | null {
   const row = store.stray(podId);
   if (row === null || row.done_at !== null || row.why !== RETAINED) return null;
-  const { retained } = strayRecord(row);
-  return retained === undefined ? null : { podId, until: retained.until, by: retained.by, reason: retained.reason };
+  const { retained, readable } = strayRecord(row, store);
+  return retained === undefined || !readable
+    ? null
+    : { podId, until: retained.until, by: retained.by, reason: retained.reason };
 }
 
 /** Kept pods, as everybody may see them: still paid for, each with its end. */
 export function keptPods(store: Store, now: Millis): readonly PodView[] {
   return store.openStrays().flatMap((row): PodView[] => {
     if (row.why !== RETAINED) return [];
-    const { attempt, retained } = strayRecord(row);
+    const { attempt, retained } = strayRecord(row, store);
     const line = store.ledgerLine(row.pod_id);
     if (retained === undefined || line === null) return [];
     const { price_per_hour: pricePerHour, paid_from: since } = line;

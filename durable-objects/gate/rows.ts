@@ -1,5 +1,6 @@
 /** Rows of the gate's database as the code sees them. What their columns mean is in docs/storage.md. */
 import * as z from "zod";
+import { fenceOf } from "../../shared/lifecycle/fence.ts";
 import { requestSchema, type GateRequest } from "../../shared/lifecycle/model.ts";
 import type { Millis } from "../../shared/ports.ts";
 
@@ -22,6 +23,20 @@ export interface LockRow {
   readonly holder: string | null;
   readonly fence: number;
   readonly since: Millis | null;
+  /** The stored fence does not read: whose turn it is, the holder alone says. */
+  readonly damaged?: true;
+}
+
+export const FREE_LOCK: LockRow = { holder: null, fence: 0, since: null };
+/** One fence for each turn with the lock: a number beyond this was never counted. */
+const FENCE_MAX = 2 ** 40;
+
+/** The lock as stored. A damaged fence: what the next holder is given must read, and be newer than what is still held. */
+export function readLock(row: LockRow, open: () => readonly GateRequest[]): LockRow {
+  const since = typeof row.since === "number" ? row.since : null;
+  if (Number.isInteger(row.fence) && row.fence >= 0 && row.fence < FENCE_MAX) return { ...row, since };
+  const fence = Math.max(0, ...open().map((request) => fenceOf(request) ?? 0));
+  return { holder: row.holder, fence, since, damaged: true };
 }
 
 export type LedgerLine = {

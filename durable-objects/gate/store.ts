@@ -13,7 +13,7 @@ import type { Millis } from "../../shared/ports.ts";
 import { MoneyTable, type MoneyLineIn, type MoneyRow } from "./money-table.ts";
 import type { Sql, SqlValue } from "./ports.ts";
 import { keepIn, Remembered, type Sealed } from "./remembered.ts";
-import { readRecord } from "./rows.ts";
+import { FREE_LOCK, readLock, readRecord } from "./rows.ts";
 import type { AuditRow, LedgerLine, LockRow, StrayRow } from "./rows.ts";
 import { storedJson } from "./stored-json.ts";
 import { TaskTable } from "./task-table.ts";
@@ -137,12 +137,8 @@ export class Store extends TaskTable {
 
   /** The request one of whose attempts registered this runner. */
   requestOfRunner(runnerId: string): GateRequest | null {
-    return (
-      this.#requests(
-        `SELECT record FROM requests WHERE id = (SELECT request_id FROM attempts WHERE runner_id = ?)`,
-        runnerId,
-      )[0] ?? null
-    );
+    const query = `SELECT record FROM requests WHERE id = (SELECT request_id FROM attempts WHERE runner_id = ?)`;
+    return this.#requests(query, runnerId)[0] ?? null;
   }
 
   /** A stored request whose record does not read. */
@@ -292,7 +288,7 @@ export class Store extends TaskTable {
     const row = this.#sql.exec<{ holder: string | null; fence: number; since: number | null }>(
       `SELECT holder, fence, since FROM lock WHERE id = 1`,
     )[0];
-    return row ?? { holder: null, fence: 0, since: null };
+    return row === undefined ? FREE_LOCK : readLock(row, () => this.openRequests());
   }
 
   setLock(lock: LockRow): void {
@@ -450,8 +446,10 @@ export class Store extends TaskTable {
     return row ?? null;
   }
 
-  sealAudit(seq: number, hash: string): void {
-    this.#sql.exec(`UPDATE audit SET hash = ? WHERE seq = ? AND hash IS NULL`, hash, seq);
+  /** `facts`: in the place of the row's own, which do not read. */
+  sealAudit(seq: number, hash: string, facts: string | null = null): void {
+    const sealed = `UPDATE audit SET hash = ?, facts = coalesce(?, facts) WHERE seq = ? AND hash IS NULL`;
+    this.#sql.exec(sealed, hash, facts, seq);
     this.#remembered.sealed = undefined;
   }
 

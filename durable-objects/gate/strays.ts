@@ -8,7 +8,15 @@ import * as z from "zod";
 import { configFrom } from "../../shared/config/load.ts";
 import { termsFrom } from "../../shared/config/terms.ts";
 import { attemptSchema, teardownSchema, type Attempt, type Limits } from "../../shared/lifecycle/model.ts";
-import { advanceTeardown, beginTeardown, paidWindow, type TeardownMove } from "../../shared/lifecycle/teardown.ts";
+import {
+  advanceTeardown,
+  beginTeardown,
+  newTeardown,
+  paidWindow,
+  repeatTeardown,
+  type TeardownMove,
+  type TeardownScope,
+} from "../../shared/lifecycle/teardown.ts";
 import type { Retain } from "../../shared/lifecycle/keep.ts";
 import { audit, type LedgerOp } from "../../shared/lifecycle/step.ts";
 import { taskSchema, type Done } from "../../shared/lifecycle/tasks.ts";
@@ -18,6 +26,7 @@ import { costAtMost, spendUnasked } from "./money.ts";
 import type { GatePorts } from "./ports.ts";
 import { deletePod, listPods, verifyGone } from "./remove-pod.ts";
 import type { LedgerLine, Store, StoredTask, StrayRow } from "./store.ts";
+import { readStored } from "./stored-json.ts";
 
 const retainedSchema = z.object({
   until: z.number(),
@@ -34,15 +43,50 @@ const recordSchema = z.object({
   retained: retainedSchema.optional(),
 });
 
+/** Why the row of a kept pod is there. */
+export const RETAINED = "retained";
+
+/** Steps of a removal that a pod alone has. */
+const STRAY_STEPS: ReadonlySet<string> = new Set(["record", "delete", "verify", "list"]);
+
 export type StrayRecord = z.infer<typeof recordSchema>;
 export type Retained = z.infer<typeof retainedSchema>;
 
-export function strayRecord(row: StrayRow): StrayRecord {
-  return recordSchema.parse(JSON.parse(row.record));
+/**
+ * The record, or, where it does not read, what the ledger and the pod's id give: a removal and its proof need the id alone.
+ * `readable` is false then: what keeps the pod is not known, so nothing does.
+ */
+export function strayRecord(row: StrayRow, store: Store): StrayRecord & { readonly readable: boolean } {
+  const read = readStored(recordSchema, row.record);
+  if (read.ok) return { ...read.value, readable: true };
+  const line = store.ledgerLine(row.pod_id);
+  const since = line?.paid_from ?? row.since;
+  const attempt = strayAttempt(row.pod_id, since, line?.price_per_hour ?? null);
+  const known = line === null ? attempt : { ...attempt, id: line.attempt_id };
+  const teardown = newTeardown(row.since);
+  if (row.why !== RETAINED || line === null) return { attempt: known, teardown, readable: false };
+  const retained: Retained = {
+    until: row.since,
+    by: "",
+    reason: "",
+    requestId: line.request_id,
+    moneyIds: [...keepMoneyIds(line.attempt_id, store)],
+  };
+  return { attempt: known, teardown, retained, readable: false };
 }
 
-/** Why the row of a kept pod is there. */
-export const RETAINED = "retained";
+/** Of what was set aside for keeping the pod of one attempt: one id for each word. */
+export function keepMoneyId(attemptId: string, word = 1): string {
+  return word === 1 ? `${attemptId}-keep` : `${attemptId}-keep-${word}`;
+}
+
+function keepMoneyIds(attemptId: string, store: Store): readonly string[] {
+  const ids: string[] = [];
+  for (let word = 1; store.moneyOf(keepMoneyId(attemptId, word)) !== null; word += 1) {
+    ids.push(keepMoneyId(attemptId, word));
+  }
+  return ids;
+}
 
 /** Takes over a pod whose request ends without it. The caller holds the transaction. */
 export function beginRetained(
@@ -70,7 +114,7 @@ export function deletionBlocks(
   now: Millis,
 ): { readonly kind: "over-cap"; readonly because: "deletion-blocks"; readonly detail: string } | null {
   const { deletionLoudAfter } = limitsFor(store);
-  const late = store.openStrays().find((row) => now - strayRecord(row).teardown.startedAt >= deletionLoudAfter);
+  const late = store.openStrays().find((row) => now - strayRecord(row, store).teardown.startedAt >= deletionLoudAfter);
   if (late === undefined) return null;
   const detail = `Pod ${late.pod_id} of this repository is not proven gone yet. Nothing is bought until it is.`;
   return { kind: "over-cap", because: "deletion-blocks", detail };
@@ -113,7 +157,9 @@ export function beginStray(
 export async function strayDone(task: StoredTask, ports: GatePorts, store: Store): Promise<void> {
   const row = store.stray(task.subject);
   if (row === null) return store.removeTask(task.id);
-  const done = await performStep(taskSchema.parse(JSON.parse(task.payload)), ports);
+  const step = readStored(taskSchema, task.payload);
+  const done = step.ok && strayRecord(row, store).readable ? await performStep(step.value, ports) : null;
+  if (done === null) return ports.sql.transaction(() => takeAnew(task, row, step.ok, ports, store));
   ports.sql.transaction(() => takeStep(task, row, done, ports, store));
   await tellAccount(row.pod_id, ports, store);
 }
@@ -129,18 +175,35 @@ export function strayOrdered(podId: string, ports: GatePorts, store: Store): voi
 
 function takeStep(task: StoredTask, row: StrayRow, done: Done, ports: GatePorts, store: Store): void {
   const now = ports.clock.now();
-  const { attempt, teardown, retained } = strayRecord(row);
+  const { attempt, teardown, retained } = strayRecord(row, store);
   store.removeTask(task.id);
   const price = done.task === "read-record" ? done.outcome.pricePerHour : null;
   const priced: Attempt =
     price === null || attempt.pod === null ? attempt : { ...attempt, pod: { ...attempt.pod, pricePerHour: price } };
-  const scope = { attempt: priced, run: null, jobEnded: false, limits: limitsFor(store) };
-  follow(store, row.pod_id, row.why, row.since, priced, advanceTeardown(teardown, done, scope, now), now, retained);
+  const move = advanceTeardown(teardown, done, scopeOf(priced, store), now);
+  follow(store, row.pod_id, row.why, row.since, priced, move, now, retained);
   closeBooks(row.pod_id, ports, store, now);
 }
 
-/** The removal's own steps; a stray has none on GitHub's side. */
-async function performStep(task: z.infer<typeof taskSchema>, ports: GatePorts): Promise<Done> {
+/** What is stored of it is damaged: the removal goes on from the step that its record names, or begins anew. */
+function takeAnew(task: StoredTask, row: StrayRow, taskReads: boolean, ports: GatePorts, store: Store): void {
+  const now = ports.clock.now();
+  const { attempt, teardown, retained, readable } = strayRecord(row, store);
+  store.removeTask(task.id);
+  store.count("strays.unreadable");
+  store.audit(now, null, audit("stray.unreadable", null, { pod: row.pod_id, record: readable, task: taskReads }));
+  const scope = scopeOf(attempt, store);
+  const stands = readable && !taskReads && STRAY_STEPS.has(teardown.step);
+  const move = stands ? repeatTeardown(teardown, scope, now) : beginTeardown(scope, false, now);
+  follow(store, row.pod_id, row.why, row.since, attempt, move, now, retained);
+}
+
+function scopeOf(attempt: Attempt, store: Store): TeardownScope {
+  return { attempt, run: null, jobEnded: false, limits: limitsFor(store) };
+}
+
+/** The removal's own steps; a stray has none on GitHub's side. Null: this is none of them. */
+async function performStep(task: z.infer<typeof taskSchema>, ports: GatePorts): Promise<Done | null> {
   if (task.kind === "read-record") {
     const answer = await ports.runpod.getPod(task.podId, { timeoutMs: 5_000 });
     const price = answer.kind === "pod" ? answer.pod.costPerHour : null;
@@ -149,7 +212,7 @@ async function performStep(task: z.infer<typeof taskSchema>, ports: GatePorts): 
   if (task.kind === "delete-pod") return deletePod(task.podId, ports);
   if (task.kind === "verify-gone") return verifyGone(task.podId, ports);
   if (task.kind === "list-pods") return listPods(task.podId, task.notBefore, ports);
-  throw new Error(`a stray has no step ${task.kind}`);
+  return null;
 }
 
 /** Once the pod is proven gone: its money is spent, its report is written, and its request knows what it cost. */
@@ -157,7 +220,7 @@ function closeBooks(podId: string, ports: GatePorts, store: Store, now: Millis):
   const row = store.stray(podId);
   const line = store.ledgerLine(podId);
   if (row === null || row.done_at === null || line === null || line.closed_at === null) return;
-  const { attempt, teardown, retained } = strayRecord(row);
+  const { attempt, teardown, retained } = strayRecord(row, store);
   const paidMs = Math.max(0, line.closed_at - line.paid_from);
   const micros = line.estimate_micros ?? costAtMost(line.price_per_hour, paidMs);
   spendUnasked(ports.sql, line, micros);
@@ -196,7 +259,7 @@ async function tellAccount(podId: string, ports: GatePorts, store: Store): Promi
   if (row === null || row.done_at === null || line === null) return;
   const spent = store.moneyOf(line.attempt_id)?.micros ?? 0;
   await ports.account.commit(line.attempt_id, spent);
-  for (const id of strayRecord(row).retained?.moneyIds ?? []) await ports.account.release(id);
+  for (const id of strayRecord(row, store).retained?.moneyIds ?? []) await ports.account.release(id);
 }
 
 function follow(

@@ -1,9 +1,11 @@
 /** The gate's tasks: what is to be done outside, and when. Intent before call: a task is stored before it is performed. */
 import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
+import { ok, type Result } from "../../shared/result.ts";
 import type { Sql, SqlValue } from "./ports.ts";
 import { keepIn, type Remembered } from "./remembered.ts";
 import { laneSchema, type Lane, type StoredTask, type TaskRow } from "./rows.ts";
+import { readStored, type Unreadable } from "./stored-json.ts";
 
 export class TaskTable {
   readonly #sql: Sql;
@@ -105,12 +107,12 @@ export class TaskTable {
   }
 
   /** A watch asks the same again and again: the same text is the same task, and is parsed once. */
-  parseTask({ payload }: StoredTask): Task {
+  parseTask({ payload }: StoredTask): Result<Task, Unreadable> {
     const known = this.#parsed.get(payload);
-    if (known !== undefined) return known;
-    const parsed = taskSchema.parse(JSON.parse(payload));
-    keepIn(this.#parsed, payload, parsed);
-    return parsed;
+    if (known !== undefined) return ok(known);
+    const read = readStored(taskSchema, payload);
+    if (read.ok) keepIn(this.#parsed, payload, read.value);
+    return read;
   }
 
   #tasks(query: string, ...bindings: SqlValue[]): StoredTask[] {

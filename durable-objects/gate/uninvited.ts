@@ -15,6 +15,8 @@ import type { Actor } from "../../shared/lifecycle/signal.ts";
 import { audit, backoff, type AuditNote } from "../../shared/lifecycle/step.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Store, StoredTask } from "./store.ts";
+import { readStored } from "./stored-json.ts";
+import { parkTask } from "./unreadable.ts";
 
 /** Tries at a GitHub that does not answer: about half an hour. */
 const TRIES = 40;
@@ -49,7 +51,9 @@ export async function endUninvited(
   now: () => Millis,
   hands: UninvitedHands,
 ): Promise<void> {
-  const { requestId, attempt, waits } = payloadSchema.parse(JSON.parse(task.payload));
+  const read = readStored(payloadSchema, task.payload);
+  if (!read.ok) return hands.transaction(() => parkTask(task, read.error, store, now()));
+  const { requestId, attempt, waits } = read.value;
   const runId = task.subject;
   const owner = store.request(requestId);
   if (owner === null) return store.removeTask(task.id);
@@ -74,13 +78,13 @@ export async function endUninvited(
     end(audit("run.uninvited-lost", "uninvited-attempt", { run: runId, attempt, why }), null);
   };
 
-  const read = await github.getRun(runId);
-  if (!read.ok) {
-    const { reason } = read.error;
-    if (reason !== "not-found" && reason !== "gone") return retry(describeFailure(read.error));
+  const shown = await github.getRun(runId);
+  if (!shown.ok) {
+    const { reason } = shown.error;
+    if (reason !== "not-found" && reason !== "gone") return retry(describeFailure(shown.error));
     return end(audit("run.uninvited-lost", "uninvited-attempt", { run: runId, attempt, why: "the run is gone" }), null);
   }
-  const run = read.value;
+  const run = shown.value;
   // The first attempt is ours: nothing is cancelled on the word of a webhook alone.
   if (run.attempt <= 1) return retry("GitHub does not show the new attempt yet");
   const by = run.triggeringActor;

@@ -4,6 +4,8 @@
  */
 import { isStale, refusedTo } from "../../shared/lifecycle/fence.ts";
 import type { NewRequest } from "../../shared/lifecycle/route.ts";
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import { audit } from "../../shared/lifecycle/step.ts";
 import { onRepeat } from "../../shared/lifecycle/tasks.ts";
 import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { Millis } from "../../shared/ports.ts";
@@ -19,7 +21,8 @@ import type { Steps } from "./steps.ts";
 import type { StoredTask } from "./store.ts";
 import { strayDone } from "./strays.ts";
 import { endUninvited } from "./uninvited.ts";
-import { storedJson } from "./stored-json.ts";
+import { unreadOutcome } from "./unreadable.ts";
+import { storedJson, type Unreadable } from "./stored-json.ts";
 
 /** How long a task waits whose request does not read. */
 const PARKED_MS = 5 * 60_000;
@@ -104,9 +107,11 @@ export class Work {
       this.#park(task, startedAt);
       return;
     }
-    const parsed = store.parseTask(task);
-    const outside = this.#inside.outside(task.subject);
+    const read = store.parseTask(task);
     const { createdAt } = task;
+    if (!read.ok) return this.#askAnew(task, request, createdAt, read.error);
+    const parsed = read.value;
+    const outside = this.#inside.outside(task.subject);
     // A task started before and not finished: its answer was lost with the process that asked.
     const lost = task.tries > 1 && onRepeat[parsed.kind] === "lost" ? lostOutcome(parsed, createdAt) : null;
     const refused = isStale(request, store.lock()) ? refusedTo(parsed) : null;
@@ -122,6 +127,23 @@ export class Work {
         aggregates.open(request.headSha, request.prNumber, ports.clock.now());
       }
     });
+  }
+
+  /**
+   * What the request had to do does not read, only which kind of thing it was: it is as if its answer had told nothing. The
+   * request's state asks again, and what may have bought something is looked up first.
+   */
+  #askAnew(task: StoredTask, request: GateRequest, createdAt: Millis, problem: Unreadable): void {
+    const { ports, store } = this.#inside;
+    const done = unreadOutcome(task.kind, createdAt) ?? unreadOutcome(request.task?.kind ?? "", createdAt);
+    const facts = { lane: task.lane, task: task.kind, of: task.subject, where: problem.where.slice(0, 100) };
+    ports.sql.transaction(() => {
+      store.count("tasks.unreadable");
+      this.#inside.audit(request.id, audit("task.unreadable", null, facts));
+      if (done !== null) this.#steps.apply(task.subject, { kind: "done", taskId: task.id, done });
+    });
+    // Nothing took its place: tried again, later and later, like every other fault.
+    if (store.task(task.id) !== null) throw new Error("a stored task does not read, and its request asks for no other");
   }
 
   /** A task of a request that does not read waits for a deployment that can read it; one of no request at all goes. */

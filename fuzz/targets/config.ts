@@ -38,7 +38,7 @@ export const config = target<ConfigCase>({
   name: "config",
   about: "the configuration file, as YAML people and attackers write",
   share: 20,
-  sample: 40,
+  sample: 15,
   cases: fc.record({
     base: fc.nat(bases.length - 1),
     yaml: fc.array(yamlChange, { maxLength: 5 }),

@@ -33,7 +33,7 @@ export const webhooksWorkerd = target<DeliveryCase>({
   name: "webhooks-workerd",
   about: "deliveries over HTTP against the deployed bundle in workerd",
   share: 2,
-  sample: 12,
+  sample: 3,
   hangMs: 30_000,
   // Here the gate is always up.
   cases: deliveryCase.map((given) => ({ ...given, gateDown: false })),

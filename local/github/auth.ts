@@ -6,6 +6,7 @@
  */
 
 import { createHash, createPublicKey, generateKeyPairSync, randomBytes, verify } from "node:crypto";
+import { MARK, minted } from "../minted.ts";
 import type { KeyObject } from "node:crypto";
 import type { Millis } from "../../shared/ports.ts";
 import type { Installation, Repository, World } from "./model.ts";
@@ -43,8 +44,11 @@ export class Credentials {
   readonly #clientId: string;
   readonly #world: World;
   readonly #tokens = new Map<string, Token>();
+  readonly #origin: () => string;
 
-  constructor(world: World, appId: string, clientId: string, privateKeyPem?: string) {
+  /** `origin`: where its tokens are for. */
+  constructor(world: World, appId: string, clientId: string, privateKeyPem: string | undefined, origin: () => string) {
+    this.#origin = origin;
     this.#world = world;
     this.#appId = appId;
     this.#clientId = clientId;
@@ -102,7 +106,8 @@ export class Credentials {
   #store(token: Token): { token: string; expiresAt: Millis } {
     // The new form is `ghs_<app id>_<JWT>`, about 520 characters; readers must treat it as opaque.
     const part = (bytes: number): string => randomBytes(bytes).toString("base64url");
-    const text = `ghs_${this.#appId}_${part(27)}.${part(90)}.${part(256)}`;
+    const text = `ghs_${this.#appId}_${MARK}${part(22)}.${part(90)}.${part(256)}`;
+    minted(text, { origin: this.#origin() });
     this.#tokens.set(hashOf(text), token);
     return { token: text, expiresAt: token.expiresAt };
   }

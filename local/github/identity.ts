@@ -7,6 +7,7 @@
  * Source: GitHub's "OpenID Connect reference": claims, the immutable `sub` of 2026, 300 s of life.
  */
 import { createSign, generateKeyPairSync, randomBytes, randomUUID, type KeyObject } from "node:crypto";
+import { MARK, minted } from "../minted.ts";
 import type { Hub } from "./hub.ts";
 import type { Job } from "./model.ts";
 import { fullName } from "./model.ts";
@@ -38,7 +39,7 @@ export class IdentityTokens {
 
   /** The variables of a job that may ask for tokens. */
   grant(job: Job, environment: string | null): Readonly<Record<string, string>> {
-    const password = randomBytes(30).toString("base64url");
+    const password = minted(`${MARK}${randomBytes(30).toString("base64url")}`, { origin: this.#hub().url });
     this.#grants.set(password, { job, environment });
     return {
       ACTIONS_ID_TOKEN_REQUEST_TOKEN: password,
@@ -79,7 +80,8 @@ export class IdentityTokens {
     const payload = { ...this.#claims(grant), aud: audience };
     const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
     const text = `${part({ alg: "RS256", typ: "JWT", kid: KEY_ID })}.${part(payload)}`;
-    return `${text}.${createSign("RSA-SHA256").update(text).sign(this.#signing().privateKey, "base64url")}`;
+    const signature = createSign("RSA-SHA256").update(text).sign(this.#signing().privateKey, "base64url");
+    return minted(`${text}.${signature}`, { origin: URL.canParse(audience) ? new URL(audience).origin : audience });
   }
 
   #claims({ job, environment }: Grant): Readonly<Record<string, unknown>> {

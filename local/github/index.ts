@@ -8,6 +8,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../shared/ports.ts";
+import { MARK, minted } from "../minted.ts";
 import { Credentials } from "./auth.ts";
 import { emptyBooks } from "./books.ts";
 import type { Books } from "./books.ts";
@@ -183,8 +184,10 @@ export const servedRoutes: readonly ServedRoute[] = routes.map((route) => ({
   permission: route.permission ?? [],
 }));
 
+const KEY_FILE = "github-app.pem";
+
 function storedKey(stateDir: string | undefined): string | undefined {
-  const file = stateDir === undefined ? undefined : join(stateDir, "github-app.pem");
+  const file = stateDir === undefined ? undefined : join(stateDir, KEY_FILE);
   return file !== undefined && existsSync(file) ? readFileSync(file, "utf8") : undefined;
 }
 
@@ -194,12 +197,12 @@ export async function startLocalGitHub(options: LocalGitHubOptions): Promise<Loc
   const books = emptyBooks();
   const appId = options.appId ?? 1234;
   const clientId = "Iv23localgpugate";
-  const credentials = new Credentials(world, String(appId), clientId, storedKey(options.stateDir));
+  let url = "";
+  const credentials = new Credentials(world, String(appId), clientId, storedKey(options.stateDir), () => url);
   if (options.stateDir !== undefined) {
     mkdirSync(options.stateDir, { recursive: true });
-    writeFileSync(join(options.stateDir, "github-app.pem"), credentials.privateKeyPem, { mode: 0o600 });
+    writeFileSync(join(options.stateDir, KEY_FILE), credentials.privateKeyPem, { mode: 0o600 });
   }
-  let url = "";
   const self = (): Hub => hub;
   const server = new ApiServer(self, routes);
   const hub: Hub = {
@@ -232,6 +235,7 @@ export async function startLocalGitHub(options: LocalGitHubOptions): Promise<Loc
     },
   };
   url = `http://127.0.0.1:${await server.listen(options.port ?? 0)}`;
+  minted(credentials.privateKeyPem, { file: KEY_FILE });
   const schedules = new Schedules(self);
   schedules.start();
   return new Running(hub, server, schedules);
@@ -407,5 +411,5 @@ const blankGroup = {
 
 /** A secret fit for a webhook, for whoever starts a local GitHub without one. */
 export function newWebhookSecret(): string {
-  return randomBytes(24).toString("hex");
+  return minted(`${MARK}${randomBytes(24).toString("hex")}`, "nobody");
 }

@@ -5,6 +5,7 @@
  */
 
 import { createHash, randomBytes } from "node:crypto";
+import { MARK, minted } from "../minted.ts";
 import type { RunnerRecord } from "./books.ts";
 import type { Hub } from "./hub.ts";
 import type { Account, Job, Repository, Runner, RunnerGroup } from "./model.ts";
@@ -66,6 +67,7 @@ export class RunnerDesk {
       ".credentials": part(credentials),
       ".credentials_rsaparams": part(rsa),
     });
+    minted(encoded, "registration");
     this.#configs.set(hashOf(encoded), { runner, used: false });
     this.#book(runner, "registered", "jit");
     return { runner, encoded };
@@ -124,7 +126,7 @@ export class RunnerDesk {
     runner.version = "2.335.0";
     runner.online = true;
     const session: Session = {
-      token: randomBytes(24).toString("hex"),
+      token: minted(`${MARK}${randomBytes(24).toString("hex")}`, { origin: this.#hub().url }),
       runner,
       wake: null,
       stopWatch: () => {},

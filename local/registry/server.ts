@@ -6,6 +6,7 @@
  * accept the index media type.
  */
 import { createHash, randomBytes } from "node:crypto";
+import { MARK, minted } from "../minted.ts";
 import type { IncomingMessage } from "node:http";
 import { json, listen, send } from "../runpod/http.ts";
 import type { Answer } from "../runpod/http.ts";
@@ -79,7 +80,7 @@ export async function startLocalRegistry(options: LocalRegistryOptions = {}): Pr
 
   function issueToken(scope: string): Answer {
     if (scope !== `repository:${REPOSITORY}:pull`) return failure(403, "DENIED");
-    const token = randomBytes(16).toString("hex");
+    const token = minted(`${MARK}${randomBytes(16).toString("hex")}`, { origin: listening.url });
     tokens.set(token, now() + TOKEN_MS);
     return json(200, { token });
   }

@@ -66,7 +66,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   const bundleDir = await buildBundle();
   options.progress("starting the local GitHub and the local RunPod");
   const webhookSecret = newWebhookSecret();
-  const apiKey = `local-${newWebhookSecret()}`;
+  const apiKey = newWebhookSecret();
   const github = await startLocalGitHub({
     webhookSecret,
     stateDir: join(dir, "github"),

@@ -69,6 +69,11 @@ export function resumeTeardown(teardown: Teardown, scope: TeardownScope, now: Mi
   return enter("cancel", teardown, scope, now);
 }
 
+/** The present step once more: what was stored of its task does not read. */
+export function repeatTeardown(teardown: Teardown, scope: TeardownScope, now: Millis): TeardownMove {
+  return again(teardown, scope, now, now);
+}
+
 /** One finished task further. Outcomes of other task kinds are a programming error of the caller. */
 export function advanceTeardown(teardown: Teardown, done: Done, scope: TeardownScope, now: Millis): TeardownMove {
   const limits = scope.limits;

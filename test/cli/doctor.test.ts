@@ -128,9 +128,9 @@ describe("a healthy deployment", () => {
   });
 
   it("takes the key from a file", async () => {
-    writeFileSync(join(dir, "app.pem"), github.privateKeyPem);
+    writeFileSync(join(dir, "github-app.pem"), github.privateKeyPem);
     env["GITHUB_APP_PRIVATE_KEY"] = "";
-    env["GITHUB_APP_PRIVATE_KEY_FILE"] = join(dir, "app.pem");
+    env["GITHUB_APP_PRIVATE_KEY_FILE"] = join(dir, "github-app.pem");
     expect((await doctor()).code).toBe(0);
   });
 });

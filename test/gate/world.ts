@@ -11,6 +11,7 @@ import { Account } from "../../durable-objects/account/account.ts";
 import { Aged } from "../../durable-objects/account/aged.ts";
 import { Gate } from "../../durable-objects/gate/gate.ts";
 import type { AccountAnswer, GatePorts, Sql } from "../../durable-objects/gate/ports.ts";
+import { gateView } from "../../durable-objects/gate/view.ts";
 import { newWebhookSecret, startLocalGitHub, type LocalGitHub } from "../../local/github/index.ts";
 import { buildImage } from "../../local/runpod/image.ts";
 import { startLocalRunPod } from "../../local/runpod/server.ts";
@@ -23,6 +24,7 @@ import { createRunPodClient } from "../../shared/runpod/client.ts";
 import { resolveImage } from "../../shared/runpod/image.ts";
 import { podExitSchema, podProofSchema } from "../../shared/runpod/pod-words.ts";
 import { nodeSql } from "../support/node-sql.ts";
+import { said, saidRows } from "../support/said.ts";
 
 export interface GateWorld {
   readonly github: LocalGitHub;
@@ -60,7 +62,7 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
   const github = await startLocalGitHub({ webhookSecret, ...latency });
   const imageDir = join(dir, "image");
   buildImage({ imageDir, runScript: join(import.meta.dirname, "..", "..", "local", "runner", "run.sh") });
-  const apiKey = `rpa_${webhookSecret.slice(0, 40)}`;
+  const apiKey = `rpa_${newWebhookSecret()}`;
   const runpod = await startLocalRunPod({
     apiKey,
     stateDir: join(dir, "pods"),
@@ -133,7 +135,10 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
     publicUrl: url,
     deployment: "test",
     appId: github.appId,
-    log: (entry) => void log.push(entry),
+    log: (entry) => {
+      said("the log", JSON.stringify(entry));
+      log.push(entry);
+    },
   });
   const gate = new Gate(portsOf(power));
   holder.gate = gate;
@@ -165,6 +170,11 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
       server.close();
       await runpod.close();
       await github.close();
+      saidRows("the gate", sql);
+      saidRows("the account", accountSql);
+      said("the page", JSON.stringify(gateView(gate.store, Date.now())));
+      said("a check", JSON.stringify(github.books.checkWrites));
+      said("the inputs of a run", JSON.stringify(github.books.dispatches));
       rmSync(dir, { recursive: true, force: true });
     },
   };

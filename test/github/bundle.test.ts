@@ -6,7 +6,11 @@
 import { build } from "esbuild";
 import { Miniflare, Response as MiniflareResponse, type Request as MiniflareRequest } from "miniflare";
 import { expect, it } from "vitest";
+import { leaksOnPurpose } from "../support/watch.ts";
 import { PKCS1 } from "./stub.ts";
+
+// The bundle under test has the key inside.
+leaksOnPurpose(/ in what esbuild prints$/);
 
 const SCRIPT = `
 import { createGitHubApp } from "./shared/github/app.ts";

@@ -9,14 +9,15 @@ import { createGitHubClient, type GitHubClient } from "../../shared/github/clien
 import type { EtagCache } from "../../shared/github/etag.ts";
 import type { RunnerScope } from "../../shared/github/runners.ts";
 import type { FetchLike, Millis } from "../../shared/ports.ts";
+import { minted } from "../../local/minted.ts";
 
 export const T0: Millis = Date.parse("2026-11-30T12:00:00Z");
 export const API = "https://github.test";
-export const TOKEN = "ghs_stubTokenStubTokenStubTokenStubToken";
+export const TOKEN = minted("ghs_stubTokenStubTokenStubTokenStubToken", { origin: API });
 export const REPOSITORY = { id: "101", owner: "octo", name: "engine", installationId: "77" } as const;
 
 export const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
-export const PKCS1 = privateKey.export({ type: "pkcs1", format: "pem" }).toString();
+export const PKCS1 = minted(privateKey.export({ type: "pkcs1", format: "pem" }).toString(), "nobody");
 
 export interface Seen {
   readonly method: string;

@@ -1,6 +1,7 @@
 /** Runs the real command line in process with captured output. */
 import { main } from "../../cli/main.ts";
 import type { Io } from "../../cli/command.ts";
+import { said } from "../support/said.ts";
 
 export interface Answer {
   readonly code: number;
@@ -12,8 +13,14 @@ export async function gpuGate(args: readonly string[], overrides: Partial<Io> = 
   let out = "";
   let err = "";
   const io: Io = {
-    stdout: (text) => void (out += text),
-    stderr: (text) => void (err += text),
+    stdout(text) {
+      said("standard output", text);
+      out += text;
+    },
+    stderr(text) {
+      said("standard error", text);
+      err += text;
+    },
     stdin: async () => new Uint8Array(),
     env: {},
     cwd: "/",

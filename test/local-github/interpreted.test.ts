@@ -9,6 +9,7 @@ import { PINS } from "../../local/workflow/actions.ts";
 import { alive } from "./alive.ts";
 import { at, openBench } from "./harness.ts";
 import type { Json } from "./harness.ts";
+import { takeLeaks } from "../support/watch.ts";
 import {
   conclusions,
   dispatchable,
@@ -211,6 +212,8 @@ describe("a job's token", () => {
     expect(later.status).toBe(401);
     expect(jobOf(await runs(text("{contents: read}"))).log).toMatch(/^403 200 /);
     expect(jobOf(await runs(text("{}"))).log).toMatch(/^403 403 /);
+    // The job prints it on purpose: the one place is its shell, which stands before what masks its log.
+    expect(takeLeaks().filter((leak) => !/ in what \w*sh prints$/.test(leak))).toEqual([]);
   });
 });
 

@@ -9,6 +9,10 @@ import { podProofSchema } from "../../shared/runpod/pod-words.ts";
 import { podEnv } from "../pod/harness.ts";
 import { API_KEY, bash, GPU, openWorld, pod, podList, T0, until } from "./harness.ts";
 import type { SeenPod, World } from "./harness.ts";
+import { leaksOnPurpose } from "../support/watch.ts";
+
+// The stand-in runner says with what it was started.
+leaksOnPurpose(/ in what bash prints$/);
 
 let world: World;
 

@@ -311,7 +311,7 @@ describe("a kept pod", () => {
     beginStray(world.store, "p1", "reap-backstop", T0, T0 + 30 * MINUTE);
     expect(world.store.taskOf("stray", "p1")?.dueAt).toBe(T0 + 30 * MINUTE);
     const row = world.store.stray("p1") ?? expect.fail("the row is there");
-    expect(strayRecord(row).retained?.until).toBe(T0 + HOUR);
+    expect(strayRecord(row, world.store).retained?.until).toBe(T0 + HOUR);
     expect(world.store.openStrays()).toHaveLength(1);
   });
 

@@ -8,6 +8,7 @@ import { useToken, type Dispatched, type DispatchedAnswer } from "../../durable-
 import { migrate } from "../../durable-objects/gate/schema.ts";
 import type { RequestView } from "../../durable-objects/gate/view.ts";
 import { readSettings } from "../../durable-objects/settings.ts";
+import { minted } from "../../local/minted.ts";
 import { createTokenKeys } from "../../shared/oidc/jwks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { mountWorkflowApi } from "../../worker/workflow-api.ts";
@@ -15,6 +16,7 @@ import type { WorkflowPorts } from "../../worker/workflow-ports.ts";
 import { mountSweepApi, type SweepPorts } from "../../worker/workflow-sweep.ts";
 import { json, shaOf, stubClient, T0, type Handler } from "../github/stub.ts";
 import { nodeSql } from "../support/node-sql.ts";
+import { said, saidIn } from "../support/said.ts";
 
 export const ISSUER = "https://issuer.test";
 export const GATE_URL = "https://gate.test";
@@ -226,12 +228,12 @@ export function openBench(setup: Setup = {}): Bench {
   const settings = readSettings({
     DEPLOYMENT: "test",
     GITHUB_APP_ID: "1234",
-    GITHUB_APP_PRIVATE_KEY: "unused",
-    GITHUB_WEBHOOK_SECRET: "unused",
+    GITHUB_APP_PRIVATE_KEY: "canary-the-key-of-the-app",
+    GITHUB_WEBHOOK_SECRET: "canary-webhook-secret",
     GITHUB_ALLOWED_REPOSITORIES: "101,102",
     GITHUB_API_URL: "https://github.test",
     GITHUB_WEB_URL: "https://github.test",
-    RUNPOD_API_KEY: "unused",
+    RUNPOD_API_KEY: "canary-the-key-of-runpod",
     RUNPOD_API_URL: "https://runpod.test",
     RUNPOD_GRAPHQL_URL: "https://runpod.test/graphql",
     OIDC_ISSUER_URL: ISSUER,
@@ -273,7 +275,10 @@ export function openBench(setup: Setup = {}): Bench {
       },
     }),
     clock,
-    log: (entry) => void log.push(entry),
+    log: (entry) => {
+      said("the log", JSON.stringify(entry));
+      log.push(entry);
+    },
   };
   const app = new Hono<{ Bindings: Env }>();
   mountWorkflowApi(app, () => ports);
@@ -284,6 +289,12 @@ export function openBench(setup: Setup = {}): Bench {
       () => sweep,
       () => ports,
     );
+  const ask = async (path: string, init: RequestInit): Promise<Response> => {
+    const shown = new Headers(init.headers).get("authorization")?.split(" ").at(-1) ?? "";
+    // Tokens are as bad as the caller; what a caller shows may not come out again.
+    if (/^ey[\w-]+\.[\w-]{20,}\./.test(shown)) minted(shown, { origin: GATE_URL });
+    return saidIn(path, await app.request(path, init));
+  };
   return {
     log,
     opened,
@@ -294,13 +305,13 @@ export function openBench(setup: Setup = {}): Bench {
     setNow(at) {
       now = at;
     },
-    request: async (path, init) => app.request(path, init),
-    send: async (path, headers, body) => app.request(path, { method: "POST", headers, body }),
+    request: ask,
+    send: (path, headers, body) => ask(path, { method: "POST", headers, body }),
     async call(path, token, body) {
       const headers = token === null ? {} : { authorization: `Bearer ${token}` };
-      if (body === undefined) return app.request(path, { headers });
+      if (body === undefined) return ask(path, { headers });
       const text = typeof body === "string" ? body : JSON.stringify(body);
-      return app.request(path, { method: "POST", headers, body: text });
+      return ask(path, { method: "POST", headers, body: text });
     },
   };
 }

@@ -64,7 +64,7 @@ describe("the stored lives", () => {
     expect(ids.filter((id) => store.isParked(id))).toEqual([]);
     for (const { id } of sql.exec<{ id: number }>(`SELECT id FROM tasks WHERE lane = 'main'`)) {
       const task = store.task(id);
-      expect(task === null ? null : store.parseTask(task)).toMatchObject({ kind: task?.kind });
+      expect(task === null ? null : store.parseTask(task)).toMatchObject({ ok: true, value: { kind: task?.kind } });
     }
   });
 

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { MARK, takeLeaks } from "../support/canaries.ts";
+import { MARK, takeLeaks } from "../support/watch.ts";
 
 const secret = (name: string) => `${MARK}${name}-0123456789abcdef`;
 

@@ -1,50 +1,43 @@
 /**
- * Watches a test file for secrets that leave their one place. Works for a test file that imports it, or for all of them as a setup file.
+ * Watches every test file of Node for secrets that leave their one place: a setup file (vitest.config.ts).
  *
- * What is secret is learned from the traffic itself: whatever stands in an `Authorization` header belongs to the server it
- * was first shown to, and a pod's registration and nonces to RunPod; and any text with the mark below is secret wherever it
- * comes from. Watched: addresses, headers, bodies and the servers of all requests, everything printed here or by a child
- * process, every value written to a database. A leak fails the test that runs, by name, with the place and without the value.
+ * What is secret is said by whoever makes it (local/minted.ts), is learned from the traffic itself, where whatever stands in
+ * an `Authorization` header belongs to the server it was first shown to, or carries the mark. Watched: addresses, headers,
+ * bodies and the servers of all requests, everything printed here or by a child process, every value written to a database,
+ * every file that is written, and what test factories pass on (said.ts): answers, logs, whole databases at the end. A leak
+ * fails the test that runs, by name, with the place and without the value.
  */
 import { ChildProcess } from "node:child_process";
+import { subscribe } from "node:diagnostics_channel";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import process from "node:process";
 import { StatementSync } from "node:sqlite";
-import { afterEach, beforeEach, expect } from "vitest";
+import { MARK, MINTED, type Minted } from "../../local/minted.ts";
+import { SAID, type Said } from "./said.ts";
+import { learn, show, watch } from "./watch.ts";
 
-/** Secrets that tests make up carry it. */
-export const MARK = "canary-";
-/** Shorter words are no secret that anybody would use, and would be found in ordinary text. */
-const MIN_LENGTH = 20;
-/** A text of this process's own that is longer is looked through in part: the first and the last of it. */
-const LOOKED_AT = 400_000;
+/** A pod's registration and nonces are in the body of its create, with which its runner signs in, and nowhere else. */
+const CREATE = /^the body of POST http:\/\/[^/]+\/(?:v2\/pods|_runner\/session)$/;
+const IN_CREATE = /"GPU_GATE_(?:JIT_CONFIG|PROOF_NONCE|EXIT_NONCE)":"([^"]+)"/g;
+const inCreate = (place: string): boolean => CREATE.test(place);
 
-const homes = new Map<string, string>();
-const leaks: string[] = [];
-let test = "before the first test";
-
-/** `home` is the origin it may be shown to. */
-function learn(secret: string, home: string): void {
-  if (secret.length >= MIN_LENGTH && !homes.has(secret)) homes.set(secret, home);
-}
-
-/** Notes what of `text` is secret and not at home. */
-function watch(where: string, text: string, home = ""): void {
-  if (text.length < MIN_LENGTH) return;
-  const seen = text.length > LOOKED_AT ? `${text.slice(0, LOOKED_AT)}${text.slice(-LOOKED_AT)}` : text;
-  if (seen.includes(MARK)) leaks.push(`${test}: something marked as secret in ${where}`);
-  for (const [secret, its] of homes) {
-    if (its !== home && seen.includes(secret)) leaks.push(`${test}: the credential of ${its} in ${where}`);
-  }
-}
+subscribe(MINTED, (message) => {
+  const { secret, for: owner } = message as Minted;
+  if (owner === "registration") learn(secret, "a pod", inCreate);
+  else if (owner === "nobody") learn(secret, "nobody", () => false);
+  else if ("file" in owner) learn(secret, owner.file, (place) => place === `the file ${owner.file}`);
+  else learn(secret, owner.origin, (place) => place === owner.origin);
+});
+subscribe(SAID, (message) => {
+  const { place, text } = message as Said;
+  watch(place, text);
+});
 
 function textOf(chunk: unknown): string {
   if (typeof chunk === "string") return chunk;
-  return chunk instanceof Uint8Array ? new TextDecoder().decode(chunk) : "";
-}
-
-/** What was found since it was last asked; empty when nothing was. For the tests of this file. */
-export function takeLeaks(): readonly string[] {
-  return leaks.splice(0);
+  if (!(chunk instanceof Uint8Array)) return "";
+  return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength).toString("latin1");
 }
 
 const fetched = globalThis.fetch;
@@ -54,14 +47,14 @@ globalThis.fetch = async (input, init) => {
   const shown = (headers.get("authorization") ?? "").split(" ").at(-1) ?? "";
   headers.delete("authorization");
   const place = `${init?.method ?? "GET"} ${url.origin}${url.pathname.slice(0, 60)}`;
-  if (shown !== "") {
-    const home = homes.get(shown);
-    if (home !== undefined && home !== url.origin) leaks.push(`${test}: the credential of ${home} shown to ${place}`);
-    learn(shown, url.origin);
-  }
+  if (shown !== "") show(shown, url.origin, place);
   watch(`the address of ${place}`, url.href);
   watch(`a header of ${place}`, [...headers.values()].join(" "));
-  if (typeof init?.body === "string") watch(`the body of ${place}`, init.body, `${url.origin} `);
+  if (typeof init?.body === "string") {
+    const body = `the body of ${place}`;
+    if (inCreate(body)) for (const [, secret = ""] of init.body.matchAll(IN_CREATE)) learn(secret, "a pod", inCreate);
+    watch(body, inCreate(body) ? init.body.replaceAll(MARK, "") : init.body);
+  }
   return fetched(input, init);
 };
 
@@ -106,11 +99,18 @@ for (const name of ["all", "run", "get"] as const) {
   };
 }
 
-beforeEach((context) => {
-  test = context.task.name;
-});
-
-afterEach(() => {
-  const found = [...new Set(takeLeaks())];
-  if (found.length > 0) expect.fail(`A secret left its place:\n${found.join("\n")}`);
-});
+type Write = (file: unknown, data: unknown, ...rest: unknown[]) => unknown;
+/** A file by its name alone: folders are made up anew each time. */
+function watchFiles(module: Record<string, unknown>, names: readonly string[]): void {
+  for (const name of names) {
+    const write = module[name] as Write;
+    module[name] = (file: unknown, data: unknown, ...rest: unknown[]) => {
+      const where = typeof file === "string" ? `the file ${file.split("/").at(-1) ?? ""}` : "a file";
+      watch(where, textOf(data));
+      return write(file, data, ...rest);
+    };
+  }
+}
+watchFiles(fs, ["writeFileSync", "appendFileSync", "writeSync"]);
+watchFiles(fs.promises, ["writeFile", "appendFile"]);
+syncBuiltinESMExports();

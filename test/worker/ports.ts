@@ -7,18 +7,19 @@ import { DEFAULT_REAP_LIMITS } from "../../shared/lifecycle/reap.ts";
 import { err, ok } from "../../shared/result.ts";
 import { createApp } from "../../worker/app.ts";
 import { Tallies } from "../../worker/tallies.ts";
+import { said, saidIn } from "../support/said.ts";
 
 export const T0 = Date.UTC(2026, 10, 30, 12, 0, 0);
 
 export const SETTINGS: Settings = {
   deployment: "testing",
   appId: "1234",
-  appPrivateKey: "a key",
-  webhookSecrets: ["present", "previous"],
+  appPrivateKey: "canary-the-key-of-the-app",
+  webhookSecrets: ["canary-webhook-secret-of-today", "canary-webhook-secret-of-before"],
   allowedRepositories: new Set(["101"]),
   githubApiUrl: "https://api.github.test",
   githubWebUrl: "https://github.test",
-  runpodApiKey: "runpod key",
+  runpodApiKey: "canary-the-key-of-runpod",
   runpodApiUrl: "https://runpod.test",
   runpodGraphqlUrl: "https://runpod.test/graphql",
   oidcIssuerUrl: "https://oidc.test",
@@ -103,7 +104,10 @@ export function ports(change: Partial<AppPorts> = {}): AppPorts & { readonly log
     checkKey: async () => ok({ bits: 2048 }),
     tallies: new Tallies(T0),
     clock: { now: () => T0 },
-    log: (entry) => logged.push(entry),
+    log: (entry) => {
+      said("the log", JSON.stringify(entry));
+      logged.push(entry);
+    },
     logged,
     ...change,
   };
@@ -111,5 +115,5 @@ export function ports(change: Partial<AppPorts> = {}): AppPorts & { readonly log
 
 /** One request to the routes with these ports. */
 export async function ask(given: AppPorts, path: string, init?: RequestInit): Promise<Response> {
-  return createApp(() => given).request(`https://gate.test${path}`, init);
+  return saidIn(path, await createApp(() => given).request(`https://gate.test${path}`, init));
 }

@@ -26,18 +26,20 @@ async function deliver(given: AppPorts, secret: string, body = RENAMED, event = 
   });
 }
 
+const [PRESENT = "", PREVIOUS = ""] = SETTINGS.webhookSecrets;
+
 describe("secrets in rotation", () => {
   it.each([
-    ["present", 202],
-    ["previous", 202],
-    ["older", 401],
-  ])("a delivery signed with the %s secret is %i", async (secret, status) => {
+    ["present", PRESENT, 202],
+    ["previous", PREVIOUS, 202],
+    ["older", "the one before", 401],
+  ])("a delivery signed with the %s secret is $2", async (_which, secret, status) => {
     expect((await deliver(ports(), secret)).status).toBe(status);
   });
 
   it("the previous secret is good for nothing once it is not configured", async () => {
-    const given = ports({ settings: ok({ ...SETTINGS, webhookSecrets: ["present"] }) });
-    expect((await deliver(given, "previous")).status).toBe(401);
+    const given = ports({ settings: ok({ ...SETTINGS, webhookSecrets: [PRESENT] }) });
+    expect((await deliver(given, PREVIOUS)).status).toBe(401);
   });
 
   it("GitHub's published vector verifies", async () => {
@@ -78,7 +80,7 @@ describe("handing over", () => {
           },
         }),
     });
-    expect((await deliver(given, "present")).status).toBe(202);
+    expect((await deliver(given, PRESENT)).status).toBe(202);
     expect(heard).toEqual([
       [
         "101",
@@ -103,8 +105,8 @@ describe("handing over", () => {
         return gate();
       },
     });
-    await deliver(given, "present", RENAMED.replace('"id":101', '"id":9007199254740993'));
-    await deliver(given, "present", RENAMED.replace('"id":101', '"id":9007199254740992'));
+    await deliver(given, PRESENT, RENAMED.replace('"id":101', '"id":9007199254740993'));
+    await deliver(given, PRESENT, RENAMED.replace('"id":101', '"id":9007199254740992'));
     expect(asked).toEqual(["9007199254740993"]);
   });
 
@@ -126,7 +128,7 @@ describe("handing over", () => {
           },
         }),
     });
-    const answer = await deliver(given, "present", body, "installation_repositories");
+    const answer = await deliver(given, PRESENT, body, "installation_repositories");
     expect(answer.status).toBe(503);
     expect(await answer.text()).not.toContain("reset");
     expect(reached).toEqual(["102"]);
@@ -137,7 +139,7 @@ describe("handing over", () => {
 
   it("without configuration every delivery is 503, to be delivered again", async () => {
     const given = ports({ settings: err(["GITHUB_WEBHOOK_SECRET is missing."]) });
-    const answer = await deliver(given, "present");
+    const answer = await deliver(given, PRESENT);
     expect(answer.status).toBe(503);
     expect(await answer.text()).toContain("/healthz");
   });
