@@ -1,15 +1,22 @@
 /** The watch over the whole suite (test/support/canaries.ts) can object: a leak is planted in each place that it watches. */
 import { execFile } from "node:child_process";
 import { createServer } from "node:http";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { minted } from "../../local/minted.ts";
+import { nodeSql } from "../support/node-sql.ts";
+import { said, saidIn, saidRows } from "../support/said.ts";
 import { MARK, takeLeaks } from "../support/watch.ts";
 
 const secret = (name: string) => `${MARK}${name}-0123456789abcdef`;
 
 /** A server that takes everything: `[its own address, another name of it]`. */
 const server = createServer((_request, response) => response.end("{}"));
+const folder = mkdtempSync(join(tmpdir(), "gpu-gate-canaries-"));
 let home = "";
 let elsewhere = "";
 
@@ -21,6 +28,7 @@ beforeAll(async () => {
   elsewhere = `http://localhost:${port}`;
 });
 afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
   server.closeAllConnections();
   server.close();
 });
@@ -36,6 +44,32 @@ describe("a planted leak is found, with the name of the test and the place", () 
     "by a child process": [
       () => promisify(execFile)(process.execPath, ["-e", `console.log(["cana","ry-in-a-child-0123456789"].join(""))`]),
       /what node prints/,
+    ],
+    "in a file": [
+      () => writeFileSync(join(folder, "report.json"), secret("e")),
+      /marked as secret in the file report\.json/,
+    ],
+    "in an answer": [
+      () => saidIn("/api/status", new Response(secret("f"))),
+      /marked as secret in the answer to \/api\/status/,
+    ],
+    "in a header of an answer": [
+      () => saidIn("/", new Response("", { headers: { "x-key": secret("g") } })),
+      /in the headers of the answer to \//,
+    ],
+    "in a row at the end": [
+      () => {
+        const sql = nodeSql();
+        sql.exec("CREATE TABLE t (x TEXT)");
+        sql.exec("INSERT INTO t SELECT 'cana' || 'ry-' || '0123456789abcdef0123456789'");
+        saidRows("the gate", sql);
+        sql.close();
+      },
+      /marked as secret in the table t of the gate/,
+    ],
+    "a cut token of the local GitHub": [
+      () => said("the log", minted(`ghs_1_${secret("h")}${"x".repeat(300)}`, { origin: home }).slice(0, 90)),
+      /the credential of http:\S+ in the log/,
     ],
     "in a database": [
       () => {
