@@ -192,10 +192,13 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
 
   const reserve = options.reserve ?? new DeletionReserve();
 
-  /** A call to REST v2 with the key. What is left of the quota is for deletions: anything else is held back here then. */
+  /**
+   * A call to REST v2 with the key. What is left of the quota is for deletions: reads are held back here then. A create is
+   * not: its walk has a minute, and held back for that long it would end as if there were no capacity.
+   */
   const rest = async (asked: Asked): Promise<HttpAnswer | TransportFailure> => {
     const { path, ...call } = asked;
-    const wait = call.method === "DELETE" ? null : reserve.wait(options.clock.now());
+    const wait = call.method === "GET" ? reserve.wait(options.clock.now()) : null;
     if (wait !== null) return heldBack(wait);
     const answer = await callRunPod(options, {
       apiKey: options.apiKey,

@@ -3,7 +3,7 @@
  * and nothing else that is asked has a price.
  *
  * The quota is per user, over three windows, and told on every answer. What other isolates and other programs use of it is
- * seen one answer late: this thins out what is asked, it is no guarantee. A DELETE is sent whatever stands here.
+ * seen one answer late: this thins out the reads, it is no guarantee. A DELETE and a create are sent whatever stands here.
  */
 import type { Millis } from "../ports.ts";
 import { headerValue, parseRateLimit, type HeaderMap } from "./rate-limit.ts";
@@ -44,7 +44,7 @@ export class DeletionReserve {
     }
   }
 
-  /** How long anything but a deletion should wait, in milliseconds; null: there is room. */
+  /** How long a read should wait, in milliseconds; null: there is room. */
   wait(now: Millis): Millis | null {
     const waits = [...this.#windows.values()]
       .filter((window) => window.resetsAt > now && window.remaining < this.#kept(window.quota))

@@ -8,6 +8,7 @@ import { createEtagCache } from "../../shared/github/etag.ts";
 import type { CheckView } from "../../shared/lifecycle/check-view.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import { createRunPodClient } from "../../shared/runpod/client.ts";
+import { probeBody } from "../../shared/runpod/create-body.ts";
 import { DeletionReserve } from "../../shared/runpod/reserve.ts";
 import { busiestMinute, installationHour } from "../../bench/load/quotas.ts";
 import { json, REPOSITORY, stubApp, stubGitHub, T0 } from "../github/stub.ts";
@@ -50,7 +51,7 @@ describe("the reserve for deletions", () => {
     expect(small.wait(0)).toBeNull();
   });
 
-  it("never holds back a DELETE", async () => {
+  it("holds back reads alone: never a DELETE, nor a create whose minute would run out", async () => {
     const asked: string[] = [];
     const client = createRunPodClient({
       apiKey: "k",
@@ -72,7 +73,9 @@ describe("the reserve for deletions", () => {
     });
     expect(await client.getPod("pod1")).toMatchObject({ kind: "failure", failure: { reason: "rate-limited" } });
     expect(await client.deletePod("pod1")).toEqual({ kind: "deleted" });
-    expect(asked).toEqual(["GET", "DELETE"]);
+    const body = probeBody("NVIDIA L4", { kind: "allowed", versions: ["12.8"] });
+    expect(await client.createPod(body, { timeoutMs: 1_000 })).not.toMatchObject({ kind: "rate-limited" });
+    expect(asked).toEqual(["GET", "DELETE", "POST"]);
   });
 });
 
