@@ -11,6 +11,7 @@ import { Account } from "../../durable-objects/account/account.ts";
 import { Aged } from "../../durable-objects/account/aged.ts";
 import { Gate } from "../../durable-objects/gate/gate.ts";
 import type { AccountAnswer, GatePorts, Sql } from "../../durable-objects/gate/ports.ts";
+import { Store } from "../../durable-objects/gate/store.ts";
 import { gateView } from "../../durable-objects/gate/view.ts";
 import { newWebhookSecret, startLocalGitHub, type LocalGitHub } from "../../local/github/index.ts";
 import { buildImage } from "../../local/runpod/image.ts";
@@ -172,7 +173,7 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
       await github.close();
       saidRows("the gate", sql);
       saidRows("the account", accountSql);
-      said("the page", JSON.stringify(gateView(gate.store, Date.now())));
+      said("the page", JSON.stringify(gateView(new Store(sql), Date.now())));
       said("a check", JSON.stringify(github.books.checkWrites));
       said("the inputs of a run", JSON.stringify(github.books.dispatches));
       rmSync(dir, { recursive: true, force: true });
