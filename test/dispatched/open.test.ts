@@ -42,9 +42,8 @@ function gateAt(sql = nodeSql()) {
       release: () => asked("release"),
       register: () => asked("register"),
     },
-    get runpod() {
-      return asked("runpod");
-    },
+    // Whatever is called on it, whatever it is called: the object alone may be handed on.
+    runpod: new Proxy({} as GatePorts["runpod"], { get: (_, name) => () => asked(`runpod.${String(name)}`) }),
     github: () => asked("github"),
     resolveImage: () => asked("image"),
     publicUrl: "https://gate.test",
