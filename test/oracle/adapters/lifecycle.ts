@@ -206,6 +206,7 @@ async function deletion(testCase: CorpusCase, wanted: Wanted, server: Server, po
   const list = { ok: true, value: { startedAt: T0, complete: true, pods: [] } };
   const ports = {
     runpod: server.runpod(),
+    clock: { now: () => T0 },
     account: { listPods: (at: number) => ({ ...list, value: { ...list.value, startedAt: at } }) },
   };
   const sleeps: number[] = [];
