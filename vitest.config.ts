@@ -6,6 +6,9 @@ import { defineConfig } from "vitest/config";
 // No key lives in the repository: each run makes its own.
 const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 
+/** Many files wait for local servers rather than compute: one worker a core would leave the cores idle. */
+const WORKERS = 4;
+
 export default defineConfig({
   test: {
     reporters: ["default", "./test/tally.ts"],
@@ -19,18 +22,17 @@ export default defineConfig({
           setupFiles: ["./test/support/canaries.ts"],
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          // Many files wait for local servers rather than compute: one worker a core would leave the cores idle.
-          maxWorkers: 3,
+          maxWorkers: WORKERS,
         },
       },
       {
-        // Whole processes, one after the other, when nothing else of the suite competes for the machine.
+        // Whole processes, when nothing else of the suite competes for the machine. They wait more than they compute: two at once.
         test: {
           name: "e2e",
           environment: "node",
           include: ["test/e2e/**/*.test.ts"],
           testTimeout: 240_000,
-          fileParallelism: false,
+          maxWorkers: 2,
           sequence: { groupOrder: 2 },
         },
       },
@@ -60,7 +62,7 @@ export default defineConfig({
           name: "workerd",
           include: ["test/workerd/**/*.test.ts"],
           testTimeout: 60_000,
-          sequence: { groupOrder: 1 },
+          maxWorkers: WORKERS,
         },
       },
     ],

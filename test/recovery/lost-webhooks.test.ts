@@ -139,14 +139,14 @@ describe("I10: with every webhook lost", () => {
 
     it("N98: are found by the queue's branches, once, as the webhook would have opened them, and end with their branch", async () => {
       const { one } = await queued();
-      // A change of the default branch that makes the group need the GPU for long.
-      one.repository.commit({ files: { [SLOW_TESTS]: "yes\n" } });
       const other = one.repository.openPullRequest({
         author: "mira",
         title: "code",
         files: { "src/q.rs": "fn q() {}\n" },
       });
       await one.until(other.headSha, "the verdict", ({ state }) => state.kind === "concluded");
+      // Since then the default branch got tests that take long: the group has them, its member alone had not.
+      one.repository.commit({ files: { [SLOW_TESTS]: "yes\n" } });
       const { headSha, headRef } = one.repository.mergeGroup([other.number]);
       await until(() => group(one, headSha).some(({ state }) => state.kind === "executing"));
       const [request] = group(one, headSha);
