@@ -29,4 +29,9 @@ describe("killed with SIGKILL", () => {
     const { crashes, problems } = await world.live(points);
     expect([crashes, problems]).toEqual([3, []]);
   });
+
+  it("leaves no secret in the Worker's log or in what its objects have stored", () => {
+    expect(world.logged).toBeGreaterThan(0);
+    expect(world.leaks()).toEqual([]);
+  });
 });

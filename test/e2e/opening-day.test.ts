@@ -4,6 +4,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { MARK } from "../../local/minted.ts";
 import { startCommand, verdictsOf, worldProcesses } from "./command.ts";
 
 const WORLDS = join(import.meta.dirname, "..", "..", ".local-world");
@@ -31,5 +32,6 @@ describe("npm start -- --once", () => {
     expect(crashed.output()).toContain("killed with SIGKILL");
     expect(verdictsOf(crashed.output())).toEqual(verdictsOf(plain.output()));
     expect(left()).toEqual(NOTHING);
+    for (const run of [killed, plain, crashed]) expect(run.output()).not.toContain(MARK);
   });
 });

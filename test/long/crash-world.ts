@@ -3,7 +3,7 @@
  * between them that can hold a call, lose its answer, and kill the Worker's process group with SIGKILL at either.
  */
 import { createServer, request as send, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as z from "zod";
@@ -13,6 +13,7 @@ import {
   type LocalGitHub,
   type RepositoryControl,
 } from "../../local/github/index.ts";
+import { MARK } from "../../local/minted.ts";
 import { buildImage } from "../../local/runpod/image.ts";
 import { startLocalRunPod } from "../../local/runpod/server.ts";
 import type { LocalRunPod } from "../../local/runpod/types.ts";
@@ -110,6 +111,9 @@ export class CrashWorld {
   #crashes = 0;
   #crashing: Promise<void> | null = null;
   #lives = 0;
+  readonly #leaks: string[] = [];
+  /** Lines that the Worker has logged: a watch over none would be none. */
+  logged = 0;
 
   private constructor(github: LocalGitHub, runpod: LocalRunPod, dir: string) {
     this.github = github;
@@ -158,6 +162,11 @@ export class CrashWorld {
       worldDir: dir,
       port,
       cronEveryMs: 700,
+      onLog: (line) => {
+        world.logged += 1;
+        if (line.includes(MARK))
+          world.#leaks.push(`a line of the Worker's log: ${line.replaceAll(/canary-\w+/g, "***")}`);
+      },
       vars: {
         DEPLOYMENT,
         GITHUB_APP_ID: github.appId,
@@ -179,6 +188,20 @@ export class CrashWorld {
     });
     github.webhooks.configure({ url: `${url}/github/webhooks` });
     return world;
+  }
+
+  /**
+   * Secrets of this world (the webhook secret, tokens, RunPod's key: each carries the mark) where none may be: in a line that
+   * the Worker has logged, or in a file that its objects have stored.
+   */
+  leaks(): readonly string[] {
+    const state = join(this.#dir, "worker-state");
+    const files = readdirSync(state, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    if (files.length === 0) return ["nothing is stored: there is nothing to look at"];
+    const stored = files.flatMap(({ parentPath, name }) =>
+      readFileSync(join(parentPath, name)).includes(MARK) ? [`a stored file: ${name}`] : [],
+    );
+    return [...this.#leaks, ...stored];
   }
 
   async close(): Promise<void> {
