@@ -72,6 +72,8 @@ export const archiveCommand: Command = {
         partCount(values.parts),
       );
     }
+    if (action === "find" && inputs.length > 0)
+      throw new UsageError(`'${inputs[0]}' is one word too many; the key is given with --key.`);
     if (action === "find") return find(io, required(values.key, "--key", "The content key"), values.trust);
     if (action !== "join" && action !== "verify")
       throw new UsageError("Say what to do with the archive: split, join, verify or find.");
@@ -109,18 +111,24 @@ async function split(io: Io, inputs: readonly string[], out: string, name: strin
 async function find(io: Io, key: string, trusted: readonly string[]): Promise<number> {
   if (!/^[A-Za-z0-9._-]{1,200}$/.test(key))
     throw new UsageError(`'${key}' is no content key; gpu-gate archive-key makes one.`);
-  const { owner, name } = repositoryOf(undefined, io);
   const own = /^[^/]+\/[^/]+\/(\.github\/workflows\/[^@]+)@refs\/heads\/(.+)$/.exec(
     io.env["GITHUB_WORKFLOW_REF"] ?? "",
   );
   const [, path, branch] = own ?? [];
-  const currentRunId = io.env["GITHUB_RUN_ID"] ?? "";
-  if (path === undefined || branch === undefined || !/^\d+$/.test(currentRunId))
+  const [currentRunId = "", actorId = "", repository = ""] = [
+    io.env["GITHUB_RUN_ID"],
+    io.env["GITHUB_ACTOR_ID"],
+    io.env["GITHUB_REPOSITORY"],
+  ];
+  const isId = (text: string): boolean => /^\d+$/.test(text);
+  if (path === undefined || branch === undefined || !isId(currentRunId) || !isId(actorId) || repository === "")
     throw new UsageError(
-      "archive find belongs into a job at a branch: GITHUB_WORKFLOW_REF and GITHUB_RUN_ID say which.",
+      "archive find belongs into a job at a branch: GITHUB_REPOSITORY, GITHUB_WORKFLOW_REF, GITHUB_RUN_ID and GITHUB_ACTOR_ID say which.",
     );
+  const { owner, name } = repositoryOf(repository, io);
   const workflowPaths = new Set([path, ...trusted]);
-  const earlier = await findEarlier({ get: githubGet(io), owner, name, key, currentRunId, workflowPaths, branch });
+  const lookup = { get: githubGet(io), owner, name, key, currentRunId, workflowPaths, branch, actorId };
+  const earlier = await findEarlier(lookup);
   const found = earlier.kind === "found";
   if (found) io.stdout(`Run ${earlier.runId} has built ${key}: artifacts ${earlier.artifactIds}.\n`);
   else io.stdout(`Nothing to use again: ${earlier.why}. The archives are built.\n`);

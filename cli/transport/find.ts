@@ -31,6 +31,8 @@ export interface Lookup {
   readonly currentRunId: string;
   readonly workflowPaths: ReadonlySet<string>;
   readonly branch: string;
+  /** Who started the run that asks: the producer's must be the same. */
+  readonly actorId: string;
 }
 
 /** `artifactIds` are the parts and their manifest, separated by commas. `why` is one sentence without an end. */
@@ -59,6 +61,7 @@ const producerRun = z
     event: z.string(),
     head_branch: z.string().nullable(),
     head_repository: z.object({ full_name: z.string() }).nullish(),
+    actor: z.object({ id: githubId }).nullish(),
   })
   .transform((run): ProducerRun => ({
     id: run.id,
@@ -66,6 +69,7 @@ const producerRun = z
     event: run.event,
     headBranch: run.head_branch,
     headRepository: run.head_repository?.full_name ?? null,
+    actorId: run.actor?.id ?? null,
   }));
 
 export async function findEarlier(lookup: Lookup): Promise<Earlier> {
@@ -81,6 +85,7 @@ export async function findEarlier(lookup: Lookup): Promise<Earlier> {
     currentRunId: lookup.currentRunId,
     workflowPaths: lookup.workflowPaths,
     branch: lookup.branch,
+    actorId: lookup.actorId,
     events: TRUSTED_PRODUCER_EVENTS,
   };
   const found = await findArtifact(marker, rows, trust, (runId) => ask(get, `${api}/runs/${runId}`, producerRun));

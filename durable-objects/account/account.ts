@@ -193,7 +193,12 @@ export class Account {
   async #list(): Promise<AccountAnswer<PodListing>> {
     this.#lists += 1;
     const answer = await this.#ports.runpod.listPods();
-    if (!answer.ok) return { ok: false, why: `RunPod's list of pods: ${answer.error.reason}` };
+    if (!answer.ok) {
+      const { reason, retryAfterMs } = answer.error;
+      const why = `RunPod's list of pods: ${reason}`;
+      if (reason !== "rate-limited" || retryAfterMs === null) return { ok: false, why };
+      return { ok: false, why, retryAt: this.#ports.clock.now() + retryAfterMs };
+    }
     const listing = { startedAt: answer.value.startedAtMs, complete: answer.value.complete, pods: answer.value.pods };
     this.#listing = listing;
     return { ok: true, value: listing };

@@ -20,7 +20,11 @@ const BODY = "body:";
 
 /** What a person asked for, or that everything ends: once for each time it was said. All else is harmless when repeated. */
 function mustHappenOnce(action: RouteAction): boolean {
-  return action.kind === "stop" || (action.kind === "open" && action.request.row >= 3 && action.request.row !== 5);
+  return (
+    action.kind === "stop" ||
+    action.kind === "asked" ||
+    (action.kind === "open" && action.request.row >= 3 && action.request.row !== 5)
+  );
 }
 
 /** Everything here runs inside a transaction of the caller's. */
@@ -49,6 +53,12 @@ export class Accepting {
     aggregates.hear(delivery.signal, ports.appId, now);
     const outcome = said.join("; ").slice(0, 500);
     store.markDelivered(delivery.guid, delivery.event, now, outcome);
+    // "Removed" says neither when nor which time: once the repository is back, the next removal has the bytes of the last and
+    // must be heard. A suspension carries its own time.
+    const { signal } = delivery;
+    if (!foreign && signal.kind === "installation" && signal.action === "added") {
+      store.forgetBodies("installation_repositories");
+    }
     if (body !== null && actions.some(mustHappenOnce)) store.markDelivered(body, delivery.event, now, outcome);
     store.count(`deliveries.${delivery.event}`);
     return { kind: "accepted", actions: said };

@@ -46,6 +46,8 @@ export interface GateTick {
 
 /** Deliveries are remembered longer than GitHub can redeliver them (3 days). */
 const DELIVERY_MEMORY_MS = 8 * 86_400_000;
+/** A signed body stays signed: what it began is remembered for as long as its head may still be there. */
+const BODY_MEMORY_MS = 400 * 86_400_000;
 /** Memories end by days: looking for old ones once an hour is soon enough. */
 const FORGET_MS = 3_600_000;
 /** GitHub is compared with this often until a configuration says otherwise, seconds. */
@@ -232,6 +234,7 @@ export class Gate {
     if (this.#forgotAt !== null && now >= this.#forgotAt && now - this.#forgotAt < FORGET_MS) return;
     this.#forgotAt = now;
     this.store.forgetDeliveries(now - DELIVERY_MEMORY_MS);
+    this.store.forgetOldBodies(now - BODY_MEMORY_MS);
     forgetHosts(this.#ports.sql, now);
     this.#inside.aggregates.forget(now);
   }

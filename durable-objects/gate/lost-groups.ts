@@ -39,7 +39,9 @@ export async function findGroups(
     const group = groupOf(ref);
     return group === null || !needsAnswer(store.requestsOfHead(ref.sha, "merge-group"), null) ? [] : [{ ref, group }];
   });
-  for (const { ref, group } of unknown.slice(0, LOOKED_AT)) {
+  // Where there are more than one round looks at, rounds begin at different ones: branches that nobody announces stay.
+  const begin = unknown.length > LOOKED_AT ? Math.floor(lastRound / 1_000) % unknown.length : 0;
+  for (const { ref, group } of [...unknown.slice(begin), ...unknown.slice(0, begin)].slice(0, LOOKED_AT)) {
     const announced = await isGroup(github, ref);
     if (announced === null) answered = false;
     if (announced !== true) continue;

@@ -30,7 +30,10 @@ export interface PodListing {
   readonly pods: readonly Pod[];
 }
 
-export type AccountAnswer<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly why: string };
+/** `retryAt`: RunPod's quota is why, and is back then. */
+export type AccountAnswer<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly why: string; readonly retryAt?: Millis };
 
 export type ReserveAnswer =
   | { readonly kind: "reserved" }

@@ -22,7 +22,10 @@ export async function verifyGone(podId: string, { runpod, clock }: RemovalPorts)
 
 export async function listPods(podId: string, notBefore: Millis, { account }: RemovalPorts): Promise<Done> {
   const answer = await account.listPods(notBefore);
-  if (!answer.ok) return { task: "list-pods", outcome: { kind: "unknown", why: answer.why } };
+  if (!answer.ok) {
+    const { why, retryAt } = answer;
+    return { task: "list-pods", outcome: { kind: "unknown", why, ...(retryAt === undefined ? {} : { retryAt }) } };
+  }
   const { startedAt, complete, pods } = answer.value;
   const alive = pods.some((pod) => pod.id === podId && pod.status !== "TERMINATED");
   return { task: "list-pods", outcome: { kind: "listed", startedAt, complete, alive } };

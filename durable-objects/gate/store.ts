@@ -93,7 +93,17 @@ export class Store extends TaskTable {
   }
 
   forgetDeliveries(before: Millis): void {
-    this.#sql.exec(`DELETE FROM deliveries WHERE at < ?`, before);
+    this.#sql.exec(`DELETE FROM deliveries WHERE at < ? AND guid NOT LIKE 'body:%'`, before);
+  }
+
+  /** The same for bodies that made something begin or end: few, and kept long, for nothing else tells a replay. */
+  forgetOldBodies(before: Millis): void {
+    this.#sql.exec(`DELETE FROM deliveries WHERE at < ? AND guid LIKE 'body:%'`, before);
+  }
+
+  /** Forgets the bodies of events whose name begins so. */
+  forgetBodies(event: string): void {
+    this.#sql.exec(`DELETE FROM deliveries WHERE guid LIKE 'body:%' AND event LIKE ?`, `${event}%`);
   }
 
   // Requests.

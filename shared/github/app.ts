@@ -28,7 +28,7 @@ import { parseExactJson } from "./exact-json.ts";
 import type { GitHubFailure } from "./failure.ts";
 import { githubId } from "./schema.ts";
 import { narrowed, purposeOf, type Purpose, type TokenScope } from "./purpose.ts";
-import { createInstallationTokens } from "./tokens.ts";
+import { createInstallationTokens, joined } from "./tokens.ts";
 
 export interface GitHubAppConfig {
   /** The App's id as digits, or its client id. */
@@ -127,8 +127,11 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
     if (told !== undefined && deps.clock.now() < told.retryAtMs) return err(told);
     const headers = { ...headersOf(call), "user-agent": userAgent, authorization: `token ${used.token}` };
     const answer = await exchangeOnce(deps, timed(call), base, headers, [used.token]);
-    if (!answer.ok && answer.error.reason === "rate-limited") limited.set(installationId, answer.error);
-    else limited.delete(installationId);
+    // What was under way meanwhile and succeeded says nothing about what comes next: only its time ends a limit.
+    if (!answer.ok && answer.error.reason === "rate-limited") {
+      const known = limited.get(installationId);
+      if (known === undefined || known.retryAtMs < answer.error.retryAtMs) limited.set(installationId, answer.error);
+    }
     return answer;
   }
 
@@ -159,12 +162,16 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
   }
 
   /** Concurrent look-ups of one repository are one. */
-  function discover(repository: RepositoryHandle): Promise<Result<string, GitHubFailure>> {
-    const running = lookups.get(repository.id);
-    if (running !== undefined) return running;
-    const lookup = lookUp(repository).finally(() => lookups.delete(repository.id));
-    lookups.set(repository.id, lookup);
-    return lookup;
+  async function discover(repository: RepositoryHandle): Promise<Result<string, GitHubFailure>> {
+    let running = lookups.get(repository.id);
+    if (running === undefined) {
+      running = lookUp(repository).finally(() => lookups.delete(repository.id));
+      lookups.set(repository.id, running);
+    }
+    const asked = running;
+    return joined(asked, () => {
+      if (lookups.get(repository.id) === asked) lookups.delete(repository.id);
+    });
   }
 
   async function installationOf(repository: RepositoryHandle): Promise<Result<string, GitHubFailure>> {

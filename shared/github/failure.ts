@@ -140,14 +140,17 @@ function isRateLimit(headers: Headers, message: string): boolean {
   );
 }
 
+/** No quota of GitHub's takes longer to come back (github-facts section 5); a header that says so is not believed. */
+const LONGEST_WAIT_MS: Millis = 3_600_000;
+
 function rateLimited(headers: Headers, message: string, now: Millis): GitHubFailure {
   const exhausted = headers.get("x-ratelimit-remaining")?.trim() === "0";
   const scope = exhausted && !/secondary|abuse/i.test(message) ? "primary" : "secondary";
   const after = retryAfterInstant(headers.get("retry-after"), now);
-  if (after !== null) return { reason: "rate-limited", retryAtMs: after, scope };
+  if (after !== null) return { reason: "rate-limited", retryAtMs: Math.min(after, now + LONGEST_WAIT_MS), scope };
   const reset = headers.get("x-ratelimit-reset")?.trim() ?? "";
   if (exhausted && /^\d{1,12}$/.test(reset)) {
-    const retryAtMs = Number(reset) * 1_000;
+    const retryAtMs = Math.min(Number(reset) * 1_000, now + LONGEST_WAIT_MS);
     // A reset that is not ahead (clocks differ, or it passed while the answer travelled) must not become a busy loop.
     if (retryAtMs > now) return { reason: "rate-limited", retryAtMs, scope };
   }

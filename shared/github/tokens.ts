@@ -59,16 +59,10 @@ export function createInstallationTokens(
         running = mintOne(scope).finally(() => minting.delete(key));
         minting.set(key, running);
       }
-      // A mint belongs to the request that began it; where that request is cancelled, its promise may never settle.
-      const patience = timeLimit(CALL_TIMEOUT_MS * 2 + 2_000);
-      try {
-        return await untilAborted(running, patience.signal);
-      } catch {
-        if (minting.get(key) === running) minting.delete(key);
-        return err({ reason: "transport", timeout: true });
-      } finally {
-        patience.lift();
-      }
+      const asked = running;
+      return joined(asked, () => {
+        if (minting.get(key) === asked) minting.delete(key);
+      });
     },
 
     drop(scope, token) {
@@ -76,6 +70,25 @@ export function createInstallationTokens(
       if (tokens.get(key)?.token === token) tokens.delete(key);
     },
   };
+}
+
+/**
+ * Waits for what another caller may have begun. It belongs to the request that began it; where that request is cancelled, its
+ * promise may never settle, and whoever joined it must not wait for ever: `forget` lets the next one begin anew.
+ */
+export async function joined<T>(
+  running: Promise<Result<T, GitHubFailure>>,
+  forget: () => void,
+): Promise<Result<T, GitHubFailure>> {
+  const patience = timeLimit(CALL_TIMEOUT_MS * 2 + 2_000);
+  try {
+    return await untilAborted(running, patience.signal);
+  } catch {
+    forget();
+    return err({ reason: "transport", timeout: true });
+  } finally {
+    patience.lift();
+  }
 }
 
 function keyOf(scope: TokenScope): string {

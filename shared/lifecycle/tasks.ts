@@ -331,7 +331,7 @@ export interface Outcomes {
   readonly "verify-gone": { readonly kind: "gone" } | { readonly kind: "alive" } | UnknownOfRunPod;
   readonly "list-pods":
     | { readonly kind: "listed"; readonly startedAt: Millis; readonly complete: boolean; readonly alive: boolean }
-    | { readonly kind: "unknown"; readonly why: string };
+    | UnknownOfRunPod;
   readonly "cancel-run": CancelOutcome;
   readonly "read-run":
     | { readonly kind: "completed" | "running" | "gone" }

@@ -33,6 +33,8 @@ export type TeardownMove =
 const TAIL_TRIES = 8;
 /** Further tries at a registration that GitHub keeps because a job runs on it. */
 const BUSY_TRIES = 1;
+/** Least pause behind an exhausted quota: "now" as the time to come again must not become a busy loop. */
+const QUOTA_PAUSE_MS = 1_000;
 /** Pause before a list is asked for again that began too soon after the one before. */
 const TOO_EARLY_MS = 1_000;
 /** Tries at deregistering before the deletion of a rejected pod goes on without it. */
@@ -126,7 +128,8 @@ export function advanceTeardown(teardown: Teardown, done: Done, scope: TeardownS
       const outcome = done.outcome;
       // A list that began before the order to delete was answered may show the past: only a newer one counts.
       const older = outcome.kind === "listed" && outcome.startedAt < (teardown.deletedAt ?? now);
-      if (outcome.kind === "unknown" || !outcome.complete || older) {
+      if (outcome.kind === "unknown") return unanswered(teardown, outcome, scope, now);
+      if (!outcome.complete || older) {
         const tries = teardown.tries + 1;
         return again({ ...teardown, tries }, scope, now, now + deletePause(tries, limits));
       }
@@ -208,7 +211,7 @@ export function paidWindow(attempt: Attempt, teardown: Teardown): { ms: Millis; 
 function unanswered(teardown: Teardown, { retryAt }: UnknownOfRunPod, scope: TeardownScope, now: Millis): TeardownMove {
   const { limits } = scope;
   if (retryAt !== undefined) {
-    return again(teardown, scope, now, Math.min(Math.max(retryAt, now), now + limits.deletePauseMax));
+    return again(teardown, scope, now, Math.min(Math.max(retryAt, now + QUOTA_PAUSE_MS), now + limits.deletePauseMax));
   }
   const tries = teardown.tries + 1;
   return again({ ...teardown, tries }, scope, now, now + deletePause(tries, limits));

@@ -71,6 +71,9 @@ export interface SourceFile {
   readonly text: string;
 }
 
+/** Characters of a message: it may quote what the file holds, and a file may hold anything. */
+const LONGEST = 1_000;
+
 /** Findings in file, line, column order; each rule speaks at most once per place. */
 export function lintWorkflows(
   sources: readonly SourceFile[],
@@ -103,7 +106,13 @@ export function lintWorkflows(
   }
   for (const rule of RULES) {
     rule.check({ files }, config, (place, message) =>
-      add({ rule: rule.id, file: place.file, line: place.line, column: place.column, message }),
+      add({
+        rule: rule.id,
+        file: place.file,
+        line: place.line,
+        column: place.column,
+        message: message.length > LONGEST ? `${message.slice(0, LONGEST)}…` : message,
+      }),
     );
   }
   return [...findings.values()].sort(

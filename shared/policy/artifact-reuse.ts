@@ -4,7 +4,9 @@
  * A name proves nothing by itself: any job of the repository may upload an artifact under any name. So the producing run
  * must be another run, of this very repository's default branch, of a trusted workflow file, started by an event whose
  * workflow comes from that branch. A `pull_request` run executes the pull request's own workflow file and never counts;
- * a dispatch or a push at another branch executes that branch's file, which anyone who can push may have changed. Reuse only saves time: every doubt ends the search, and the archive is built fresh.
+ * a dispatch or a push at another branch executes that branch's file, which anyone who can push may have changed; and a
+ * dispatch by anybody but the App may have named another change's key. Reuse only saves time: every doubt ends the search,
+ * and the archive is built fresh.
  */
 import { err, ok, type Result } from "../result.ts";
 
@@ -23,6 +25,8 @@ export interface ProducerRun {
   /** Null for a deleted fork. */
   readonly headRepository: string | null;
   readonly headBranch: string | null;
+  /** Who started its first attempt; a re-run keeps the inputs and this. */
+  readonly actorId: string | null;
 }
 
 export interface ArtifactTrust {
@@ -31,6 +35,11 @@ export interface ArtifactTrust {
   readonly workflowPaths: ReadonlySet<string>;
   /** The default branch; null where the branch is not looked at, which only upstream's rules do. */
   readonly branch: string | null;
+  /**
+   * Who must have started it: the App, in a real preparation. Anybody who may write can dispatch a trusted file with inputs of
+   * their own, another change's key among them. Null where nobody is looked at, which only upstream's rules do.
+   */
+  readonly actorId: string | null;
   readonly events: ReadonlySet<string>;
 }
 
@@ -77,6 +86,7 @@ export function isTrustedProducer(run: ProducerRun, trust: ArtifactTrust): boole
     run.id !== trust.currentRunId &&
     run.headRepository === trust.repository &&
     (trust.branch === null || run.headBranch === trust.branch) &&
+    (trust.actorId === null || run.actorId === trust.actorId) &&
     trust.workflowPaths.has(run.workflowPath) &&
     trust.events.has(run.event)
   );

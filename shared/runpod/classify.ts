@@ -111,7 +111,9 @@ export function classifyCreate(answer: CreateAnswer, options: ClassifyOptions): 
   const body = readProviderBody(answer.bodyText);
 
   if (status >= 200 && status <= 299) return classifySuccess(answer, body, options);
-  if (speaksOfCapacity(answer.bodyText) || body.words.some(speaksOfCapacity)) return { kind: "capacity" };
+  // A time-out says nothing about what came of the request, whatever words stand with it.
+  if (status !== 408 && (speaksOfCapacity(answer.bodyText) || body.words.some(speaksOfCapacity)))
+    return { kind: "capacity" };
   if (status === 408 || (status >= 500 && status <= 599)) {
     return {
       kind: "ambiguous",

@@ -207,7 +207,8 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
       ...call,
       url: base + path,
     });
-    if (!("transport" in answer)) reserve.hear(answer.headers, options.clock.now());
+    // An answer to nobody speaks of nobody's quota.
+    if (!("transport" in answer) && call.apiKey !== null) reserve.hear(answer.headers, options.clock.now());
     return answer;
   };
 

@@ -21,8 +21,11 @@ const run: Readonly<Record<string, { readonly by: string; readonly holds: string
   "npm ci && npm start": { by: "test/e2e/opening-day.test.ts", holds: "npm start" },
   "npm ci && npm test": { by: ".ci/run", holds: "npm test" },
   "npm run gpu-gate -- help": { by: ".ci/run", holds: "gpu-gate -- help" },
-  "npm run gpu-gate -- config check": { by: "test/cli/policy-commands.test.ts", holds: `"config", "check"` },
-  "npm run gpu-gate -- lint": { by: "test/lint/command.test.ts", holds: "lint" },
+  "node .github/gpu-gate/gpu-gate.mjs config check": {
+    by: "test/cli/policy-commands.test.ts",
+    holds: `"config", "check"`,
+  },
+  "node .github/gpu-gate/gpu-gate.mjs lint": { by: "test/lint/command.test.ts", holds: "lint" },
   "npx wrangler deploy": { by: ".ci/run", holds: "npm run --silent build", because: "a dry run: no account in CI" },
 };
 

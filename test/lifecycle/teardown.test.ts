@@ -91,6 +91,25 @@ describe("a DELETE that RunPod's quota refuses", () => {
     expect(one.answer({ task: "delete-pod", outcome: { kind: "deleted" } })).toBe("verify-gone");
   });
 
+  test("told to come again at once waits a second all the same", () => {
+    const one = removal(scopeOf(OLD));
+    one.answer(one.record());
+    one.answer(refused(one.now));
+    expect(one.waitsMs).toBe(SECOND);
+  });
+
+  test("nor does a list that the quota refuses count towards longer pauses", () => {
+    const one = removal(scopeOf(OLD));
+    one.answer(one.record());
+    one.answer({ task: "delete-pod", outcome: { kind: "deleted" } });
+    one.answer({ task: "verify-gone", outcome: { kind: "gone" } });
+    const retryAt = one.now + 30 * SECOND;
+    expect(one.answer({ task: "list-pods", outcome: { kind: "unknown", why: "rate-limited", retryAt } })).toBe(
+      "list-pods",
+    );
+    expect([one.waitsMs, one.teardown.tries]).toEqual([30 * SECOND, 0]);
+  });
+
   test("waits no longer than the longest pause, whatever RunPod says", () => {
     const one = removal(scopeOf(OLD));
     one.answer(one.record());

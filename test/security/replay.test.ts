@@ -71,6 +71,26 @@ describe("a delivery that was processed", () => {
     const [request] = world.gates["101"]?.gate.store.openRequests() ?? [];
     expect(request).toMatchObject({ headSha: "b".repeat(40), stop: null, state: { kind: "authorizing" } });
   });
+
+  it("but a second removal of the repository is heard, although its bytes are those of the first", async () => {
+    const world = openBoundary();
+    await world.deliver("pull_request", pullRequest());
+    const names = [{ id: 101, name: "r101", full_name: "octo/r101" }];
+    const base = { installation: { id: 77 }, repository_selection: "selected", sender: { id: 5, login: "mira" } };
+    const removed = { ...base, action: "removed", repositories_added: [], repositories_removed: names };
+    await world.deliver("installation_repositories", removed, "guid-r1");
+    conclude(world);
+    const added = { ...base, action: "added", repositories_added: names, repositories_removed: [] };
+    await world.deliver("installation_repositories", added, "guid-a");
+    await world.deliver("pull_request", pullRequest({ headSha: "b".repeat(40) }));
+    await world.deliver("installation_repositories", removed, "guid-r2");
+    const store = world.gates["101"]?.gate.store;
+    const [request] = store?.requestsOfHead("b".repeat(40), "pull-request") ?? [];
+    expect([request?.stop, request?.state]).toMatchObject([
+      null,
+      { kind: "concluded", verdict: { reason: "app-removed" } },
+    ]);
+  });
 });
 
 describe("an event of the past", () => {

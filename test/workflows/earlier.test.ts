@@ -26,6 +26,8 @@ let bench: Bench;
 let folder: string;
 let first: WorkflowRun;
 let tested: string;
+/** Who dispatched it, before any test says otherwise. */
+let actorId: string;
 
 async function prepare(request: string, sha: string): Promise<WorkflowRun> {
   const inputs = { request, tested_sha: sha, archive_key: KEY };
@@ -51,6 +53,7 @@ const look = async (env: Readonly<Record<string, string>> = {}) =>
       GITHUB_API_URL: bench.github.url,
       GITHUB_REPOSITORY: "octo/lab",
       GITHUB_RUN_ID: "1",
+      GITHUB_ACTOR_ID: actorId,
       GITHUB_WORKFLOW_REF: `octo/lab/${PREPARE}@refs/heads/main`,
       GPU_GATE_TOKEN: await bench.token(),
       ...env,
@@ -73,6 +76,7 @@ beforeAll(async () => {
   });
   tested = bench.repo.sha();
   first = await prepare("r-1", tested);
+  actorId = String(first.actor.id);
 });
 
 afterAll(async () => {
@@ -148,6 +152,7 @@ describe("gpu-gate archive find", () => {
       "of another workflow file",
       () => forge(first, { workflow: { ...first.workflow, path: ".github/workflows/x.yml" } }),
     ],
+    ["that somebody else dispatched", () => forge(first, { actor: { ...first.actor, id: first.actor.id + 1 } })],
     ["at another branch", () => forge(first, { headBranch: "feature" })],
     ["of a fork", () => forge(first, { headRepository: { ...first.repository, id: 1, name: "fork" } })],
     ["by a pull request", () => forge(first, { event: "pull_request" })],
