@@ -80,7 +80,7 @@ describe("row 1: the pull request itself", () => {
   });
 
   it.concurrent("prepares nothing for a head that a push inside the quiet period replaced", async (test) => {
-    const world = await life(test, "quiet_period: 1.5\n");
+    const world = await life(test, "quiet_period: 6\n");
     const pull = world.repository.openPullRequest({ author: "mira", files: { "src/a.rs": "x" } });
     await world.until(pull.headSha, "the quiet wait", ({ state }) => state.kind === "waiting" && state.for === "quiet");
     const second = world.repository.push(pull.number, { files: { "src/a.rs": "y" } });
