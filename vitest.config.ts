@@ -11,7 +11,7 @@ const WORKERS = 4;
 
 export default defineConfig({
   test: {
-    reporters: ["default", "./test/tally.ts"],
+    reporters: ["default", "./test/leaks.ts", "./test/tally.ts"],
     projects: [
       {
         test: {
