@@ -61,7 +61,7 @@ export class Loop {
     const now = ports.clock.now();
     ports.sql.transaction(() => {
       for (const task of store.unfinishedTasks()) {
-        this.#putAgain(task, now, task.startedAt ?? now, task.tries);
+        this.#putAgain(task, now);
         store.count("tasks.recovered");
       }
     });
@@ -90,8 +90,9 @@ export class Loop {
   #start(task: StoredTask, now: Millis): void {
     this.#inside.store.startTask(task.id, now);
     if (task.lane === "aggregate") this.#aggregating += 1;
-    const work = this.#performed({ ...task, startedAt: now, tries: task.tries + 1 }, now)
-      .catch((error: unknown) => this.#failed({ ...task, startedAt: now }, error))
+    const begun = { ...task, startedAt: now, tries: task.tries + 1 };
+    const work = this.#performed(begun, now)
+      .catch((error: unknown) => this.#failed(begun, error))
       .finally(() => {
         this.#inFlight.delete(task.id);
         if (task.lane === "aggregate") this.#aggregating -= 1;
@@ -110,28 +111,36 @@ export class Loop {
     const message = error instanceof Error ? error.message : "unknown error";
     ports.log({ event: "task.failed", lane: task.lane, kind: task.kind, subject: task.subject, message });
     const now = ports.clock.now();
-    const pause = Math.min(60_000, 1_000 * 2 ** Math.min(6, task.tries));
+    const pause = Math.min(60_000, 1_000 * 2 ** Math.min(6, task.tries - 1));
     ports.sql.transaction(() => {
       store.count("tasks.failed");
       if (!store.hasTask(task.id)) return;
-      // A failed task counts as not started, but keeps its tries: a kind that may not be repeated is then looked up. The row
-      // keeps the instant of the first start: a lost create may have bought a pod as early as that.
-      this.#putAgain(task, now + pause, task.startedAt ?? now, task.tries + 1);
+      // A failed task counts as not started, but keeps its tries: a kind that may not be repeated is then looked up.
+      this.#putAgain(task, now + pause);
       // A fault that stays must not leave a check hanging. What may own a pod goes on trying: deletion never ends.
-      if (task.lane === "main" && task.tries >= FAULT_TRIES) {
+      if (task.lane === "main" && task.tries > FAULT_TRIES) {
         this.#steps.stop(task.subject, verdict("infrastructure", "internal-error", FAULT));
       }
     });
     this.arm();
   }
 
-  /** The same task under a new id, not begun; its request waits for that one. */
-  #putAgain(task: StoredTask, dueAt: Millis, since: Millis, tries: number): void {
+  /** A task that has been begun, under a new id and not begun; its request waits for that one. */
+  #putAgain(task: StoredTask, dueAt: Millis): void {
     const { store } = this.#inside;
     const payload = storedJson(task.payload);
-    const id = store.putTask(task.lane, task.subject, task.kind, payload, dueAt, since, tries);
+    const id = store.putTask(task.lane, task.subject, task.kind, payload, dueAt, sinceWhen(task), task.tries);
     if (task.lane !== "main") return;
     const request = store.request(task.subject);
     if (request !== null) store.saveRequest({ ...request, task: { id, kind: task.kind } });
   }
+}
+
+/**
+ * What a task that is put again remembers as its beginning. Its first start, however often it is started after that: a lost
+ * create may have bought a pod as early as that, and the search for it, and the longest it may live, count from there. For a
+ * sleep, when it was laid down to sleep.
+ */
+function sinceWhen({ kind, tries, startedAt, createdAt }: StoredTask): Millis {
+  return kind === "sleep" || startedAt === null || tries > 1 ? createdAt : startedAt;
 }

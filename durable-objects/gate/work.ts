@@ -102,7 +102,7 @@ export class Work {
 
   async #performMain(task: StoredTask, startedAt: Millis): Promise<void> {
     const { ports, store, aggregates } = this.#inside;
-    const request = store.request(task.subject);
+    const request = this.#requestOf(task);
     if (request === null) {
       this.#park(task, startedAt);
       return;
@@ -130,6 +130,19 @@ export class Work {
   }
 
   /**
+   * The request of a task, waiting for that task. One that did not read while its task was put again still names the earlier
+   * id; there is one such task at a time, so the one that is there is its own.
+   */
+  #requestOf(task: StoredTask): GateRequest | null {
+    const { store } = this.#inside;
+    const request = store.request(task.subject);
+    if (request === null || request.task?.id === task.id) return request;
+    const waiting = { ...request, task: { id: task.id, kind: request.task?.kind ?? task.kind } };
+    store.saveRequest(waiting);
+    return waiting;
+  }
+
+  /**
    * What the request had to do does not read, only which kind of thing it was: it is as if its answer had told nothing. The
    * request's state asks again, and what may have bought something is looked up first.
    */
@@ -151,7 +164,8 @@ export class Work {
     const { ports, store } = this.#inside;
     if (!store.isParked(task.subject)) return store.removeTask(task.id);
     const payload = storedJson(task.payload);
-    store.putTask(task.lane, task.subject, task.kind, payload, now + PARKED_MS, now, task.tries);
+    // Nothing was done of it this time: it keeps its beginning, and this start does not count among its tries.
+    store.putTask(task.lane, task.subject, task.kind, payload, now + PARKED_MS, task.createdAt, task.tries - 1);
     ports.log({ event: "request.parked", request: task.subject });
   }
 
