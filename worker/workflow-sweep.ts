@@ -27,6 +27,9 @@ export interface SweepPorts {
   readonly tick: () => Promise<TickReport | null>;
 }
 
+/** What has begun is gone on with when whoever asked has hung up; the platform gives it half a minute from then. */
+export type GoOn = (work: Promise<unknown>) => void;
+
 const EVENTS = new Set(["schedule", "workflow_dispatch"]);
 const nothing = z.strictObject({});
 
@@ -37,11 +40,16 @@ export function mountSweepApi(
 ): void {
   const on = workflowRoutes(app, portsOf);
   on("POST", "/v1/sweep", (context: Context<{ Bindings: Env }>, ports) =>
-    receiveSweep(context.req.raw, ports, sweepOf(context.env)),
+    receiveSweep(context.req.raw, ports, sweepOf(context.env), (work) => context.executionCtx.waitUntil(work)),
   );
 }
 
-async function receiveSweep(request: Request, ports: WorkflowPorts, cron: SweepPorts): Promise<WorkflowAnswer> {
+async function receiveSweep(
+  request: Request,
+  ports: WorkflowPorts,
+  cron: SweepPorts,
+  goOn: GoOn,
+): Promise<WorkflowAnswer> {
   const caller = await readingCaller(request, ports);
   if (!caller.ok) return caller.error;
   const { claims, defaultBranch } = caller.value;
@@ -50,7 +58,13 @@ async function receiveSweep(request: Request, ports: WorkflowPorts, cron: SweepP
   }
   const body = await readJson(request, nothing);
   if (!body.ok) return body.error;
+  // The answer is what the workflow turns red by, so it waits for the work; the work does not wait for its reader.
+  const work = sweepIfSilent(claims.run_id, ports, cron);
+  goOn(work);
+  return work;
+}
 
+async function sweepIfSilent(runId: string, ports: WorkflowPorts, cron: SweepPorts): Promise<WorkflowAnswer> {
   const board = await cron.board();
   const now = ports.clock.now();
   // A board that cannot be read says nothing about cron: sweep anyway, as overlapping ticks are harmless.
@@ -68,7 +82,7 @@ async function receiveSweep(request: Request, ports: WorkflowPorts, cron: SweepP
   }
   const report = await cron.tick();
   if (report === null) return unavailable("This deployment is not configured; see /healthz.");
-  ports.log({ event: "workflow-api.swept", run: claims.run_id, lastTick: last?.at ?? null });
+  ports.log({ event: "workflow-api.swept", run: runId, lastTick: last?.at ?? null });
   const when = last === null ? "has never ticked" : `last ticked ${Math.round((now - last.at) / 60_000)} min ago`;
   return {
     status: 200,

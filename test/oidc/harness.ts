@@ -190,6 +190,8 @@ export interface Bench {
   readonly opened: Dispatched[];
   readonly asked: readonly string[];
   readonly keyFetches: () => number;
+  /** What the platform was asked to go on with when the caller is gone. */
+  readonly goingOn: readonly Promise<unknown>[];
   setNow(at: Millis): void;
   /** POST with a bearer token; GET when there is no body. */
   call(path: string, token: string | null, body?: unknown): Promise<Response>;
@@ -289,15 +291,22 @@ export function openBench(setup: Setup = {}): Bench {
       () => sweep,
       () => ports,
     );
+  const goingOn: Promise<unknown>[] = [];
+  const context = {
+    waitUntil: (work: Promise<unknown>) => void goingOn.push(work),
+    passThroughOnException: () => undefined,
+    props: {},
+  } as unknown as ExecutionContext;
   const ask = async (path: string, init: RequestInit): Promise<Response> => {
     const shown = new Headers(init.headers).get("authorization")?.split(" ").at(-1) ?? "";
     // Tokens are as bad as the caller; what a caller shows may not come out again.
     if (/^ey[\w-]+\.[\w-]{20,}\./.test(shown)) minted(shown, { origin: GATE_URL });
-    return saidIn(path, await app.request(path, init));
+    return saidIn(path, await app.request(path, init, undefined, context));
   };
   return {
     log,
     opened,
+    goingOn,
     get asked() {
       return stub.seen.map((call) => `${call.method} ${call.path}`);
     },

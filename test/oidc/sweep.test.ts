@@ -58,6 +58,38 @@ describe("POST /v1/sweep", () => {
     expect([answer.status, ticks()]).toEqual([status, 0]);
   });
 
+  it("goes on when whoever asked has hung up: the platform holds all of the work, and its end", async () => {
+    const gate = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
+    const done: string[] = [];
+    const sweep: SweepPorts = {
+      board: async () => ok(null),
+      tick: async () => {
+        begun.resolve();
+        await gate.promise;
+        done.push("ticked");
+        return { wake: null, reap: null, duties: DUTIES };
+      },
+    };
+    const bench = openBench({ sweep, run: runOf({ event: "schedule" }) });
+    // Nobody waits for this answer: all that is left is what the platform was told to go on with.
+    const nobodys = bench.call("/v1/sweep", token(), {});
+    await begun.promise;
+    expect(bench.goingOn).toHaveLength(1);
+    const held = Promise.all(bench.goingOn).then(() => done.push("held to the end"));
+    gate.resolve();
+    await held;
+    expect(done).toEqual(["ticked", "held to the end"]);
+    expect(bench.log).toMatchObject([{ event: "workflow-api.swept" }]);
+    expect((await nobodys).status).toBe(200);
+  });
+
+  it("has nothing to go on with for a caller who is refused", async () => {
+    const { bench } = opened(null);
+    await bench.call("/v1/sweep", token({ ref: "refs/heads/feature" }), {});
+    expect(bench.goingOn).toEqual([]);
+  });
+
   it("takes a token once", async () => {
     const { bench, ticks } = opened(null);
     const once = token();
