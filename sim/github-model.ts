@@ -492,7 +492,7 @@ export class Repository {
       const job = this.#newJob("Archives and host tests", ["ubuntu-latest"], ["Build the archives"], this.mainSha);
       const title = `gpu-gate prepare ${inputs["request"] ?? ""}`;
       const run = this.#newRun(path, "workflow_dispatch", title, this.mainSha, "main", app, inputs, [job]);
-      const took = faults.strikes("prepare-slow", 0.2) ? rng.int(1_200_000, 6_000_000) : rng.int(20_000, 600_000);
+      const took = faults.strikes("prepare-slow", 0.2) ? rng.int(1_200_000, 6_000_000) : rng.lasting(20_000, 600_000);
       const started = rng.int(1_000, 15_000);
       scheduler.in(started, "prepare starts", () => {
         if (run.status !== "queued") return;
@@ -800,7 +800,7 @@ export class Repository {
     const silent = faults.strikes("job-without-evidence", 0.2);
     // In its tests, or before it comes to them.
     const stuck = hangs ? (rng.chance(0.5) ? "tests" : "setup") : null;
-    const tests = stuck === "tests" ? FOR_EVER_MS : short ? 500 : rng.int(20_000, 900_000);
+    const tests = stuck === "tests" ? FOR_EVER_MS : short ? 500 : rng.lasting(10_000, 900_000);
     const setup = stuck === "setup" ? FOR_EVER_MS : short ? 100 : rng.int(2_000, 60_000);
     const lasts = [short ? 100 : rng.int(500, 5_000), setup, tests, 300];
     const alive = (): boolean =>

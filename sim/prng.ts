@@ -36,6 +36,11 @@ export class Prng implements Random {
     return low + Math.floor(this.next() * (high - low + 1));
   }
 
+  /** A duration from `low` to `high`, both above 0: each doubling is as likely as the next, so most are short, as in life. */
+  lasting(low: number, high: number): number {
+    return Math.round(low * (high / low) ** this.next());
+  }
+
   chance(probability: number): boolean {
     return this.next() < probability;
   }

@@ -84,7 +84,7 @@ export class World implements WorldView {
     this.#rng = new Prng(plan.seed, "world");
     const rng = this.#rng;
     const { fleet } = options;
-    this.horizonMs = fleet?.horizonMs ?? rng.int(20, 150) * 60_000;
+    this.horizonMs = fleet?.horizonMs ?? rng.lasting(15, 150) * 60_000;
     this.skew = this.faults.strikes("clock-skew", 0.8) ? rng.int(-2_000, 2_000) : 0;
     const around = { scheduler, faults: this.faults, trace: this.trace };
     const nextId = (): string => String((this.#nextId += 1));
