@@ -94,7 +94,8 @@ export class Loop {
     const work = this.#performed(begun, now)
       .catch((error: unknown) => this.#failed(begun, error))
       .finally(() => {
-        this.#inFlight.delete(task.id);
+        // The same task may be under way again already.
+        if (this.#inFlight.get(task.id) === work) this.#inFlight.delete(task.id);
         if (task.lane === "aggregate") this.#aggregating -= 1;
       });
     this.#inFlight.set(task.id, work);

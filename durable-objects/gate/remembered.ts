@@ -18,6 +18,8 @@ export class Remembered {
   /** Null: there is no such key. */
   readonly meta = new Map<string, string | null>();
   readonly requests = new Map<string, GateRequest>();
+  /** The records as they stand in the rows. */
+  readonly records = new Map<string, string>();
   /** What was stored of an attempt, and whose a run is. */
   readonly attempts = new Map<string, string>();
   readonly runs = new Map<string, string>();
@@ -32,6 +34,7 @@ export class Remembered {
   clear(): void {
     this.meta.clear();
     this.requests.clear();
+    this.records.clear();
     this.attempts.clear();
     this.runs.clear();
     this.lock = null;

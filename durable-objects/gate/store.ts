@@ -195,6 +195,10 @@ export class Store extends TaskTable {
   saveRequest(request: GateRequest): void {
     const concludedAt = request.state.kind === "concluded" ? request.state.at : null;
     const record = JSON.stringify(request);
+    // A look that found nothing new leaves the request as it was.
+    const { records } = this.#remembered;
+    if (records.get(request.id) === record) return;
+    keepIn(records, request.id, record);
     // Most saves change nothing that is indexed: then one row is written, and no entry of an index.
     const inPlace = this.#sql.exec(
       `UPDATE requests SET record = ?

@@ -11,6 +11,8 @@ export class TaskTable {
   readonly #sql: Sql;
   readonly #remembered: Remembered;
   readonly #parsed = new Map<string, Task>();
+  /** The task whose outcome is being taken in, until its row is used again or gone. */
+  #finished: StoredTask | null = null;
 
   constructor(sql: Sql, remembered: Remembered) {
     this.#sql = sql;
@@ -20,13 +22,20 @@ export class TaskTable {
   /** The lane's next task; there is one at a time per lane and subject. Returns its id. */
   putTask(lane: Lane, subject: string, kind: string, payload: unknown, dueAt: Millis, now: Millis, tries = 0): number {
     this.#remembered.nextDue = undefined;
+    const text = JSON.stringify(payload);
+    const again = this.#sameAgain(lane, subject, kind, text);
+    if (again !== null) {
+      const query = `UPDATE tasks SET due_at = ?, created_at = ?, started_at = NULL, tries = ? WHERE id = ?`;
+      this.#sql.exec(query, Math.ceil(dueAt), now, tries, again);
+      return again;
+    }
     const put = this.#sql.exec<{ id: number }>(
       `INSERT OR REPLACE INTO tasks (lane, subject, kind, payload, due_at, created_at, tries) VALUES (?, ?, ?, ?, ?, ?, ?)
        RETURNING id`,
       lane,
       subject,
       kind,
-      JSON.stringify(payload),
+      text,
       Math.ceil(dueAt),
       now,
       tries,
@@ -46,7 +55,25 @@ export class TaskTable {
     return this.#sql.exec(`SELECT id FROM tasks WHERE id = ?`, id).length > 0;
   }
 
+  /**
+   * Takes in the outcome of a task: its row is gone afterwards, or is the next task's. A watch asks for the same again each
+   * time, and then keeps its row and its id, so that what refers to it need not be written either. Nobody else can hold that
+   * id: whatever replaces a task while it runs gets a new one. False: that happened, and the outcome belongs to nobody.
+   */
+  finishing(task: StoredTask, takeIn: () => void): boolean {
+    if (!this.hasTask(task.id)) return false;
+    this.#finished = task;
+    try {
+      takeIn();
+      if (this.#finished !== null) this.removeTask(task.id);
+    } finally {
+      this.#finished = null;
+    }
+    return true;
+  }
+
   removeTask(id: number): void {
+    if (this.#finished?.id === id) this.#finished = null;
     this.#remembered.nextDue = undefined;
     this.#sql.exec(`DELETE FROM tasks WHERE id = ?`, id);
   }
@@ -113,6 +140,14 @@ export class TaskTable {
     const read = readStored(taskSchema, payload);
     if (read.ok) keepIn(this.#parsed, payload, read.value);
     return read;
+  }
+
+  /** The finished task's id, if this is the same task once more. Any task of its lane takes its place. */
+  #sameAgain(lane: Lane, subject: string, kind: string, payload: string): number | null {
+    const before = this.#finished;
+    if (before === null || before.lane !== lane || before.subject !== subject) return null;
+    this.#finished = null;
+    return before.kind === kind && before.payload === payload ? before.id : null;
   }
 
   #tasks(query: string, ...bindings: SqlValue[]): StoredTask[] {

@@ -119,11 +119,11 @@ export class Work {
     const done = lost ?? refused ?? (await perform(parsed, context));
     ports.sql.transaction(() => {
       // The task may have been replaced while it ran: then its outcome belongs to nobody.
-      if (!store.hasTask(task.id)) return;
-      store.removeTask(task.id);
-      this.#steps.apply(task.subject, { kind: "done", taskId: task.id, done });
+      const taken = store.finishing(task, () => {
+        this.#steps.apply(task.subject, { kind: "done", taskId: task.id, done });
+      });
       // The configuration may just have become known: the head gets its aggregate, if there is one.
-      if (parsed.kind === "authorize" && request.prNumber !== null) {
+      if (taken && parsed.kind === "authorize" && request.prNumber !== null) {
         aggregates.open(request.headSha, request.prNumber, ports.clock.now());
       }
     });

@@ -99,9 +99,11 @@ function secretsOf(world: WorldView): readonly string[] {
   return secrets;
 }
 
+let keyText: string | null = null;
+
 /** A line of the App's private key: no way of writing it down keeps all of it together. */
 function appKeyText(): string {
-  return appKey().split("\n")[1] ?? "";
+  return (keyText ??= appKey().split("\n")[1] ?? "");
 }
 
 function secretIn(secrets: readonly string[], text: string): boolean {

@@ -46,7 +46,7 @@ describe("a create whose answer was lost", () => {
   it("is looked for from its first start on, when a fault of ours threw meanwhile", async () => {
     const lost = lifeOf("provisioning: create");
     const { gate, pass } = startAgain(lost, 1);
-    const fault = vi.spyOn(gate.store, "removeTask").mockImplementation(() => {
+    const fault = vi.spyOn(gate.store, "finishing").mockImplementation(() => {
       throw new Error("a fault of ours");
     });
     for (const minutes of [1, 1]) {
