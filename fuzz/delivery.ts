@@ -137,6 +137,8 @@ export interface Delivery {
   readonly signed: boolean;
   readonly json: boolean;
   readonly tooLarge: boolean;
+  /** Its head alone has it refused, or its size: the rest of the body need not be read. */
+  readonly refusedUnread: boolean;
 }
 
 let serial = 0;
@@ -160,13 +162,16 @@ export function deliveryOf(
   const shown = signatureOf(given.signature, bytes, secrets);
   if (shown !== null) headers["x-hub-signature-256"] = shown;
   const isGood = [secrets.now, secrets.previous].some((secret) => shown === `sha256=${hmac(bytes, secret)}`);
+  const json = /^application\/json *(?:;|$)/i.test(given.type);
+  const tooLarge = bytes.byteLength > LIMIT;
   return {
     bytes,
     // A header that cannot be sent is not a case.
     headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, sendable(value)])),
     signed: isGood,
-    json: /^application\/json *(?:;|$)/i.test(given.type),
-    tooLarge: bytes.byteLength > LIMIT,
+    json,
+    tooLarge,
+    refusedUnread: tooLarge || !json || shown === null || !/^sha256=[0-9a-f]{64}$/.test(shown),
   };
 }
 
@@ -240,5 +245,21 @@ export function judgeAnswer(
   if (!sent.json && status < 400) return `accepted the content type ${JSON.stringify(given.type)}`;
   const fine = sent.signed && sent.json && !sent.tooLarge && sent.bytes.byteLength > 0;
   if (fine && status === 401) return `refused a signature that holds: ${shown}`;
+  return null;
+}
+
+/**
+ * What a connection that the server closed may mean: that it refused what its reader need not read to the end, and said so.
+ * Anything else that is cut off is a fault.
+ */
+export function judgeHangUp(
+  sent: Pick<Delivery, "refusedUnread" | "signed">,
+  { code, status }: { readonly code: string; readonly status: number | null },
+  changed: boolean | null,
+): string | null {
+  const shown = status === null ? `${code} without an answer` : `${code} in the middle of an answer with ${status}`;
+  if (!sent.refusedUnread) return `hung up on a delivery that has to be read: ${shown}`;
+  if (status !== null && (status < 400 || status >= 500)) return `hung up on a delivery that is refused: ${shown}`;
+  if (!sent.signed && changed === true) return `changed what is stored for a delivery that nobody signed (${shown})`;
   return null;
 }

@@ -4,7 +4,6 @@
  */
 import { generateKeyPairSync } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
-import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "esbuild";
@@ -14,11 +13,13 @@ import {
   deliveryCase,
   deliveryOf,
   judgeAnswer,
+  judgeHangUp,
   SECRET,
   servedRepositories,
   type Delivery,
   type DeliveryCase,
 } from "../delivery.ts";
+import { exchange } from "../exchange.ts";
 import { target, unfit, type Session } from "../target.ts";
 
 const PREVIOUS = "the-secret-before-this-one";
@@ -47,6 +48,7 @@ async function openWorkerd(): Promise<Session<DeliveryCase>> {
   const url = String(await worker.ready);
   const stored = async (): Promise<string> => {
     const answer = await exchange(url, "GET", "/api/status", {}, []);
+    if (answer.kind === "hung-up") throw new Error(`the status was cut off by ${answer.code}`);
     const told = statusSchema.parse(JSON.parse(answer.text));
     // Real gates go on with what they heard before: only what a delivery alone moves is compared.
     return JSON.stringify(
@@ -61,9 +63,12 @@ async function openWorkerd(): Promise<Session<DeliveryCase>> {
       const sent = deliveryOf(given, { now: SECRET, previous: PREVIOUS });
       const before = sent.signed ? null : await stored();
       const answer = await exchange(url, "POST", "/github/webhooks", sent.headers, piecesOf(sent, given.pieces));
-      const changed = before === null ? null : before !== (await stored());
+      // A Worker that hung up must still be there.
+      const after = before === null && answer.kind === "answered" ? null : await stored();
+      const changed = before === null ? null : before !== after;
       const crash = crashes.splice(0)[0];
       if (crash !== undefined) return `the Worker threw: ${crash.slice(0, 300)}`;
+      if (answer.kind === "hung-up") return judgeHangUp(sent, answer, changed);
       return judgeAnswer(given, sent, answer, changed) ?? unfit(answer.text + answer.headers, [SECRET, PREVIOUS]);
     },
     async close() {
@@ -79,44 +84,6 @@ function piecesOf({ bytes }: Delivery, pieces: number): readonly Uint8Array[] {
   return Array.from({ length: Math.ceil(bytes.byteLength / size) }, (_, index) =>
     bytes.slice(index * size, (index + 1) * size),
   );
-}
-
-interface Answer {
-  readonly status: number;
-  readonly text: string;
-  readonly headers: string;
-}
-
-/** One request by hand: chunked when there are several pieces, with its length when there is one. */
-function exchange(
-  base: string,
-  method: string,
-  path: string,
-  headers: Readonly<Record<string, string>>,
-  pieces: readonly Uint8Array[],
-): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const length = pieces.length === 1 ? { "content-length": String(pieces[0]?.byteLength ?? 0) } : {};
-    const sending = request(
-      `${base.replace(/\/$/, "")}${path}`,
-      { method, headers: { ...headers, ...length } },
-      (answer) => {
-        const chunks: Buffer[] = [];
-        answer.on("data", (chunk: Buffer) => chunks.push(chunk));
-        answer.on("end", () =>
-          resolve({
-            status: answer.statusCode ?? 0,
-            text: Buffer.concat(chunks).toString(),
-            headers: JSON.stringify(answer.rawHeaders),
-          }),
-        );
-        answer.on("error", reject);
-      },
-    );
-    sending.on("error", reject);
-    for (const piece of pieces) sending.write(piece);
-    sending.end();
-  });
 }
 
 async function configuration(folder: string, crashes: string[]): Promise<ConstructorParameters<typeof Miniflare>[0]> {
