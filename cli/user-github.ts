@@ -1,7 +1,8 @@
 /**
  * GitHub with the maintainer's own token: the same typed client as the gate's, signed in as a person.
  *
- * The token comes from the environment or from `gh auth token`, is held in memory, and goes to GitHub's API in a header.
+ * The token comes from the environment or from `gh auth token` for the server that it goes to, is held in memory,
+ * and goes to GitHub's API in a header.
  * The control plane never sees it: it learns who asks from the dispatched run.
  */
 import { execFile } from "node:child_process";
@@ -24,10 +25,18 @@ export async function userToken(io: Io): Promise<Result<string, string>> {
     const value = io.env[name];
     if (value !== undefined && value !== "") return ok(value);
   }
-  const printed = await output("gh", ["auth", "token"], io);
+  const printed = await output("gh", ["auth", "token", "--hostname", ghHost(io)], io);
   const token = printed?.trim() ?? "";
   if (token !== "" && !/\s/.test(token)) return ok(token);
   return err("there is no GitHub token: run 'gh auth login', or set GH_TOKEN to a token that may start workflows.");
+}
+
+/**
+ * The server whose token `gh` is asked for: the one that it is sent to. Left to itself, `gh` answers for whichever server it
+ * takes for its default, and that token would go to this one.
+ */
+function ghHost(io: Io): string {
+  return new URL(githubAddress(io)).hostname.replace(/^api\./u, "");
 }
 
 /** The repository of the option, of GITHUB_REPOSITORY, or of this checkout's `origin`. */

@@ -390,11 +390,25 @@ describe("the maintainer's token", () => {
     expect(answer.out + answer.err).not.toContain(TOKEN);
   });
 
-  it("is asked of gh when the environment has none", async () => {
-    const stub = github();
-    const env = gh('[ "$*" = "auth token" ] && echo gho_fromTheKeyring');
-    expect((await call(stub, ["recover", "7"], env)).code).toBe(0);
-    expect(stub.seen[0]?.headers.get("authorization")).toBe("Bearer gho_fromTheKeyring");
+  // One server's token is nothing to show to another: gh is told for which it is.
+  it.each([
+    ["", "github.com"],
+    ["https://api.github.com/", "github.com"],
+    ["https://api.octo.ghe.com", "octo.ghe.com"],
+    ["https://ghe.octo.test/api/v3", "ghe.octo.test"],
+  ])("is asked of gh for the server that it goes to, when the environment has none: %j", async (api, host) => {
+    const asked: string[] = [];
+    const env = gh(`[ "$*" = "auth token --hostname ${host}" ] && echo gho_fromTheKeyring`);
+    const answer = await gpuGate(["recover", "7"], {
+      env: { GITHUB_REPOSITORY: "octo/engine", GITHUB_API_URL: api, ...env },
+      fetch: async (input, init) => {
+        asked.push(new URL(input).origin, new Headers(init?.headers).get("authorization") ?? "");
+        return new Response("{}", { status: 404 });
+      },
+    });
+    expect(answer.err).not.toContain("gh auth login");
+    const origin = new URL(api || "https://api.github.com").origin;
+    expect(asked.slice(0, 2)).toEqual([origin, "Bearer gho_fromTheKeyring"]);
   });
 
   it.each([
