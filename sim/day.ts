@@ -6,6 +6,7 @@
  */
 import { checkersFor } from "./checkers/index.ts";
 import { planFaults } from "./faults.ts";
+import type { Millis } from "../shared/ports.ts";
 import type { Checker } from "./view.ts";
 import { World } from "./world.ts";
 
@@ -13,6 +14,8 @@ export interface DayOptions {
   readonly seed: number;
   readonly pulls: number;
   readonly repositories: number;
+  /** Hears how far the day is, each virtual hour. */
+  readonly progress?: (line: string) => void;
 }
 
 export interface DayReport {
@@ -47,9 +50,12 @@ const DAY_MS = 86_400_000;
 /** Looks of the checkers that go through everything: one in so many events. */
 const SAMPLED = 2_000;
 
-export async function runDay({ seed, pulls, repositories }: DayOptions): Promise<DayReport> {
+export async function runDay({ seed, pulls, repositories, progress }: DayOptions): Promise<DayReport> {
   const cpu = process.cpuUsage();
-  const meter = new Meter();
+  const meter = new Meter((hour, pods) => {
+    const { user, system } = process.cpuUsage(cpu);
+    progress?.(`hour ${hour}: ${pods} pods so far, ${Math.round((user + system) / 1_000_000)} CPU seconds`);
+  });
   const world = new World({
     plan: planFaults(seed, new Set(), new Set()),
     keepTrace: false,
@@ -95,9 +101,19 @@ class Meter implements Checker {
   readonly runpod = new Map<string, number>();
   podsAtOnce = 0;
   waiting = 0;
+  readonly #hourly: (hour: number, pods: number) => void;
+  #began: Millis | null = null;
+  #hour = 0;
+
+  constructor(hourly: (hour: number, pods: number) => void) {
+    this.#hourly = hourly;
+  }
 
   performing(world: World, operation: string, request: Parameters<NonNullable<Checker["performing"]>>[2]): null {
     bump(this.calls, operation);
+    this.#began ??= world.now;
+    const hour = Math.floor((world.now - this.#began) / 3_600_000);
+    if (hour > this.#hour) this.#hourly((this.#hour = hour), world.runpod.pods.length);
     if (request.path.startsWith("/v2/") || request.path === "/graphql") {
       bump(this.runpod, String(Math.floor(world.now / 60_000)));
     } else {

@@ -70,7 +70,12 @@ async function chosen(): Promise<boolean> {
 }
 
 async function day(pulls: number): Promise<boolean> {
-  const report = await runDay({ seed: Number(values.seed ?? "1"), pulls, repositories: Number(values.repositories) });
+  const report = await runDay({
+    seed: Number(values.seed ?? "1"),
+    pulls,
+    repositories: Number(values.repositories),
+    progress: (line) => console.log(line),
+  });
   console.log(dayLines(report).join("\n"));
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(report, null, 2)}\n`);
   return report.problem !== null;

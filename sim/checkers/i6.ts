@@ -8,7 +8,7 @@ import type { GateHost } from "../hosts.ts";
 import type { NetRequest } from "../net.ts";
 import type { Checker, WorldView } from "../view.ts";
 
-type Row = { seq: number; request_id: string | null; act: string; facts: string };
+type Row = { seq: number; at: number; request_id: string | null; act: string; facts: string };
 
 interface Book {
   writes: number;
@@ -81,12 +81,13 @@ function buyerOf(operation: string, request: NetRequest): string | null {
 /** Reads what the audit has that is new. */
 function read(book: Book, host: GateHost, world: WorldView): string | null {
   const rows = host.sql.exec<Row>(
-    "SELECT seq, request_id, act, facts FROM audit WHERE seq > ? ORDER BY seq",
+    "SELECT seq, at, request_id, act, facts FROM audit WHERE seq > ? ORDER BY seq",
     book.read,
   );
   for (const row of rows) {
     book.read = row.seq;
-    const wrong = entry(book, row, world.now);
+    // When it was so, not when this looked: a day's checkers look now and then.
+    const wrong = entry(book, row, row.at - world.skew);
     if (wrong !== null) return `${host.repository.name}: ${wrong}`;
   }
   return null;
