@@ -33,7 +33,7 @@ join    makes the folder --out from the parts; it appears only when every part a
 find    looks for archives that an earlier run of this repository built under the same content key. Trusted are only other
         runs of this job's own workflow file (and of those named with --trust), at the branch this run is at, by events
         that run that branch's file. Outputs found, run_id and artifact_ids go to GITHUB_OUTPUT. GPU_GATE_TOKEN reads
-        (Actions: read). Any doubt means found=false, and the archives are built.
+        (Actions: read). Any doubt means found=false, and the archives are built; what GitHub did not let it read is said.
 
 An interrupted split or join goes on where it stopped when it is called again. NAME is 'archives' unless given.
 The manifest can be read by 'sha256sum --check'; workflows/join-archives.sh joins with bash, tar and coreutils alone.
@@ -132,6 +132,7 @@ async function find(io: Io, key: string, trusted: readonly string[]): Promise<nu
   const found = earlier.kind === "found";
   if (found) io.stdout(`Run ${earlier.runId} has built ${key}: artifacts ${earlier.artifactIds}.\n`);
   else io.stdout(`Nothing to use again: ${earlier.why}. The archives are built.\n`);
+  if (!found && earlier.cause !== null) io.stderr(`gpu-gate archive find: ${earlier.cause}.\n`);
   const file = io.env["GITHUB_OUTPUT"] ?? "";
   if (file === "") return EXIT_OK;
   const ids = found ? `run_id=${earlier.runId}\nartifact_ids=${earlier.artifactIds}\n` : "";

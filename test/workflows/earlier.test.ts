@@ -140,9 +140,10 @@ describe("gpu-gate archive find", () => {
   };
 
   it("finds the run and its six artifacts", async () => {
-    const { code, out } = await look();
+    const { code, out, err } = await look();
     expect(code).toBe(0);
     expect(out).toContain(`Run ${first.id} has built ${KEY}`);
+    expect(err).toBe("");
     expect(out.match(/\d+(?:,\d+){5}\./)).not.toBeNull();
   });
 
@@ -163,8 +164,8 @@ describe("gpu-gate archive find", () => {
     ["of another key", () => forge(marker(), { name: `${MARKER}d` })],
   ])("does not take the archives of a run %s", async (_what, forged) => {
     forged();
-    const { code, out } = await look();
-    expect([code, out.startsWith("Nothing to use again: ")]).toEqual([0, true]);
+    const { code, out, err } = await look();
+    expect([code, out.startsWith("Nothing to use again: "), err]).toEqual([0, true, ""]);
   });
 
   it.each([
@@ -173,8 +174,9 @@ describe("gpu-gate archive find", () => {
     ["the run's own artifacts", /\/actions\/runs\/\d+\/artifacts$/],
   ])("gives up when %s cannot be read", async (_what, path) => {
     bench.github.faults.next({ method: "GET", path }, { status: 502 });
-    const { code, out } = await look();
+    const { code, out, err } = await look();
     expect([code, out.includes("could not be read")]).toEqual([0, true]);
+    expect(err).toMatch(/^gpu-gate archive find: GET \/repos\/octo\/lab\/actions\/[\w/]+ was answered 502\.\n$/);
   });
 
   it("never finds the run that asks", async () => {
@@ -183,7 +185,17 @@ describe("gpu-gate archive find", () => {
 
   it("says so when the token may not read, and refuses outside of a job", async () => {
     const blind = await bench.token({ permissions: { contents: "read" } });
-    expect((await look({ GPU_GATE_TOKEN: blind })).out).toContain("list of artifacts could not be read");
+    const seen = await look({ GPU_GATE_TOKEN: blind });
+    expect(seen.out).toContain("list of artifacts could not be read");
+    expect([seen.code, seen.err]).toEqual([
+      0,
+      expect.stringMatching(/answered 40[34]: the job needs 'permissions: actions: read'/),
+    ]);
+    const tokenless = await look({ GPU_GATE_TOKEN: "" });
+    expect([tokenless.code, tokenless.err]).toEqual([
+      0,
+      "gpu-gate archive find: no token: set GPU_GATE_TOKEN to one that may read.\n",
+    ]);
     expect(await look({ GITHUB_WORKFLOW_REF: "" })).toMatchObject({ code: 2 });
   });
 });
