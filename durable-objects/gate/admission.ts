@@ -98,8 +98,10 @@ export async function recheck(context: PerformContext): Promise<RecheckOutcome> 
     }
     const alive = new Set(listed.ok ? listed.value.items.filter((item) => !item.expired).map((item) => item.id) : []);
     const missing = stored.artifacts.find((artifact) => !alive.has(artifact.id));
-    if (missing !== undefined)
-      return { kind: "stale-inputs", why: `artifact ${missing.name} is gone or expired`, terms, admission };
+    if (missing !== undefined) {
+      const why = `artifact ${missing.name} is gone or expired`;
+      return { kind: "stale-inputs", why, artifactsMissing: true, terms, admission };
+    }
   }
   return admitted;
 }

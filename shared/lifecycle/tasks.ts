@@ -211,7 +211,14 @@ export type AuthorizeOutcome =
 export type RecheckOutcome =
   | AuthorizeOutcome
   /** What was prepared no longer fits. `terms` and `admission` are those of now, which the next preparation uses. */
-  | { readonly kind: "stale-inputs"; readonly why: string; readonly terms: Terms; readonly admission: Admission };
+  | {
+      readonly kind: "stale-inputs";
+      readonly why: string;
+      /** An artifact is gone; else it is the rules that are others now. */
+      readonly artifactsMissing?: true;
+      readonly terms: Terms;
+      readonly admission: Admission;
+    };
 
 export type PlanOutcome =
   | { readonly kind: "planned"; readonly plan: Plan }

@@ -302,6 +302,17 @@ describe("the last look inside the lock", () => {
     expect(one.locks).toEqual(["release"]);
   });
 
+  test("artifacts that are gone a second time are named as what is missing", () => {
+    const one = rechecking({ backToPreparing: 1 });
+    one.answer("recheck", {
+      ...stale,
+      why: "artifact gpu-gate-archives-part00 is gone or expired",
+      artifactsMissing: true,
+    });
+    expect(one.verdict).toMatchObject({ kind: "infrastructure", reason: "artifacts-missing" });
+    expect(one.locks).toEqual(["release"]);
+  });
+
   test("a preparation that fails while the lock is kept gives it up", () => {
     const one = story(states.preparing("watch", { hold: HOLD, backToPreparing: 1 }), "observe");
     one.observe({

@@ -31,7 +31,8 @@ function recheck(request: GateRequest, state: StateOf<"revalidating">, done: Don
     case "stale-inputs": {
       if (state.backToPreparing >= 1) {
         const detail = `What was prepared no longer fits, twice: ${outcome.why}`;
-        return conclude(request, verdict("infrastructure", "preparation", detail), around.now);
+        const reason = outcome.artifactsMissing === true ? "artifacts-missing" : "preparation";
+        return conclude(request, verdict("infrastructure", reason, detail), around.now);
       }
       const kept = { hold: state.hold, backToPreparing: state.backToPreparing + 1 };
       // By what the default branch says now: the old terms would be found stale once more.
