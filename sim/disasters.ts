@@ -3,11 +3,13 @@
  * object of ours that does not answer, a deployment of the version before or after this one. Planned at the start, from
  * the seed.
  */
+import { DEFAULT_TIERS } from "../shared/runpod/default-tiers.ts";
+import { ownershipTags, podName } from "../shared/runpod/tags.ts";
 import { olderSchema } from "./schema-steps.ts";
 import type { Faults, FaultKind } from "./faults.ts";
 import type { VirtualGitHub } from "./github.ts";
 import type { Repository, Standing } from "./github-model.ts";
-import type { AccountHost, GateHost } from "./hosts.ts";
+import { DEPLOYMENT, type AccountHost, type GateHost } from "./hosts.ts";
 import type { Net } from "./net.ts";
 import type { Prng } from "./prng.ts";
 import type { VirtualRunPod } from "./runpod.ts";
@@ -102,6 +104,7 @@ function providers({ github, runpod, net, scheduler }: DisasterSurroundings): re
 function ours({
   hosts,
   account,
+  runpod,
   setPaused,
   trace,
   faults,
@@ -171,6 +174,21 @@ function ours({
       end: () => setPaused(false),
     },
     { kind: "crash-account", chance: 0.3, begin: () => account.crash() },
+    {
+      kind: "twin-deployment",
+      chance: 0.9,
+      // A copy of this deployment, with the same name and key and a database of its own, that somebody left behind.
+      begin: (_lasts, stream) => {
+        const host = pick(stream);
+        if (host === undefined) return;
+        const repositoryId = host.repository.id;
+        const requestId = `twin${stream.hex(8)}`;
+        const attemptId = `${requestId}-1`;
+        const owner = { deployment: DEPLOYMENT, repositoryId, requestId, attemptId, runId: "777", keep: "false" };
+        const name = podName({ deployment: DEPLOYMENT, repositoryId, attemptId });
+        runpod.rentForOthers(name, DEFAULT_TIERS[0]?.gpuIds[0] ?? "", ownershipTags(owner));
+      },
+    },
   ];
 }
 

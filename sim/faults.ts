@@ -140,6 +140,21 @@ export const FAULT_KINDS = [
   "own-lanes",
   "tight-limits",
   "shadow",
+  // What only a coincidence leads to; most of these are met as part of a scene.
+  "few-attempts",
+  "tiny-budget",
+  "tight-backstop",
+  "queue-short",
+  "runpod-key-withdrawn",
+  "account-overloaded",
+  "artifacts-cleaned",
+  "gate-down",
+  "twin-deployment",
+  "runner-deprecated",
+  "rerun-at-once",
+  "foreign-check",
+  "same-head",
+  "near-midnight",
 ] as const;
 
 export type FaultKind = (typeof FAULT_KINDS)[number];
@@ -148,20 +163,82 @@ export interface FaultPlan {
   readonly seed: number;
   /** Kinds that are on, with their weight. */
   readonly weights: ReadonlyMap<FaultKind, number>;
+  /** The coincidence that is played, if one is. */
+  readonly scene: string | null;
 }
 
 /** Which faults belong together, by the beginning of their names; the first that fits. What is on no list is a way of use. */
 const THEMES: Readonly<Record<string, readonly string[]>> = {
   github: ["github-"],
   runpod: ["runpod-"],
-  ours: ["crash-", "newer-", "older-", "record-", "object-", "alarm-", "cron-", "clock-", "registry-", "account-"],
+  ours: [
+    "crash-",
+    "newer-",
+    "older-",
+    "record-",
+    "object-",
+    "alarm-",
+    "cron-",
+    "clock-",
+    "registry-",
+    "account-",
+    "gate-",
+    "twin-",
+  ],
   words: ["hook-", "pod-call-"],
-  machines: ["pod-"],
+  machines: ["pod-", "runner-"],
   jobs: ["job-", "prepare-", "artifacts-", "pre-gate-", "trigger-", "dispatch-", "run-"],
-  people: ["head-", "pull-", "base-", "user-", "role-", "config-", "workflow-", "merge-conflict", "fork-", "strange-"],
+  people: [
+    "head-",
+    "pull-",
+    "base-",
+    "user-",
+    "role-",
+    "config-",
+    "workflow-",
+    "merge-conflict",
+    "fork-",
+    "strange-",
+    "rerun-",
+    "foreign-",
+  ],
   places: ["app-", "repository-"],
   ways: [""],
 };
+
+/**
+ * Coincidences of everyday life that chance alone hardly brings together: each names its kinds and how heavily they strike
+ * (the chance where a fault is drawn times this). All else is nearly quiet in such a run.
+ */
+export const SCENES: Readonly<Record<string, Readonly<Partial<Record<FaultKind, number>>>>> = {
+  "one machine may be tried, and it is a bad one": { "few-attempts": 1, "pod-no-machine": 3, "pod-never-boots": 2 },
+  "the key is withdrawn while a pod is bought": { "runpod-key-withdrawn": 5 },
+  "the account answers others and not us": { "account-overloaded": 5 },
+  "artifacts are cleaned up behind us": { "artifacts-cleaned": 3 },
+  "GitHub retires the runner's release": { "runner-deprecated": 3 },
+  "a merge queue in a hurry": { "merge-queue": 2, "queue-short": 1 },
+  "a merge queue that is torn down": { "merge-queue": 2, "group-destroyed": 1.8 },
+  "a merge queue with both": { "merge-queue": 2, "group-destroyed": 0.8, "queue-short": 0.8 },
+  "somebody else's runner has our label": { "job-stranger": 3, "job-not-assigned": 2 },
+  "nothing is free for what follows no pull request": { validation: 2, "runpod-capacity": 2, "runpod-rate-limit": 4 },
+  "a job that never ends, on a slow machine": { "tight-backstop": 1, "job-hangs": 4.5, "pod-slow": 2 },
+  "hardly any money": { "tiny-budget": 1 },
+  "a bot runs again whatever failed": {
+    "rerun-at-once": 1,
+    "job-fails": 4,
+    "runpod-lives-on": 3,
+    "runpod-delete-fails": 2,
+  },
+  "the gate is down, and its run is deleted": { "gate-down": 1, "run-vanishes": 12 },
+  "the gate is down for hours, and its job hangs": { "gate-down": 1, "job-hangs": 4.5 },
+  "a second deployment under our name": { "twin-deployment": 1 },
+  "two pull requests of one commit": { "same-head": 1, "pull-closes": 1, "head-moves": 0.5 },
+  "a night and its bill": { "near-midnight": 1 },
+  "another App's check": { "own-lanes": 2, "foreign-check": 1 },
+};
+
+/** How many of the runs play a scene. */
+const SCENE_SHARE = 0.35;
 
 function themeOf(kind: FaultKind): string {
   const found = Object.entries(THEMES).find(([, starts]) => starts.some((start) => kind.startsWith(start)));
@@ -178,25 +255,30 @@ export function planFaults(
   // A calm run now and then: what works must be seen to work, and success needs a quiet hour. Mostly a few themes are hot
   // and the rest is nearly quiet, so that a request comes far enough to meet them.
   const density = rng.weighted({ none: 1, themes: 7, few: 2, some: 2, most: 1 });
-  const share = { none: 0, themes: 0.03, few: 0.08, some: 0.3, most: 0.8 }[density];
+  const share = { none: 0, themes: QUIET, few: 0.08, some: 0.3, most: 0.8 }[density];
   const hot = new Set(
     Object.keys(THEMES).filter((theme) => rng.chance(PAID.has(theme) ? 0.4 : 0.25) && density === "themes"),
   );
+  const stage = new Prng(seed, "scene");
+  const name = stage.chance(SCENE_SHARE) ? stage.pick(Object.keys(SCENES)) : undefined;
+  const scene = name === undefined ? undefined : SCENES[name];
   const weights = new Map<FaultKind, number>();
   for (const kind of FAULT_KINDS) {
-    const on = rng.chance(hot.has(themeOf(kind)) ? HOT : share);
-    const weight = Math.exp((rng.next() * 2 - 0.8) * 1.8);
+    const usual = scene === undefined ? (hot.has(themeOf(kind)) ? HOT : share) : QUIET;
+    const on = rng.chance(usual) || scene?.[kind] !== undefined;
+    const drawn = Math.exp((rng.next() * 2 - 0.8) * 1.8);
     if (only === null ? !on : !only.has(kind)) continue;
-    if (!without.has(kind)) weights.set(kind, weight);
+    if (!without.has(kind)) weights.set(kind, scene?.[kind] ?? drawn);
   }
-  return { seed, weights };
+  return { seed, weights, scene: name ?? null };
 }
 
 /** What only a request that rents a machine can meet, which many do not come to. */
 const PAID: ReadonlySet<string> = new Set(["machines", "jobs"]);
 
-/** How many kinds of a hot theme are on. */
+/** How many kinds of a hot theme are on, and how many of one that is not. */
 const HOT = 0.4;
+const QUIET = 0.03;
 
 export class Faults {
   readonly plan: FaultPlan;

@@ -10,6 +10,7 @@ import type { Trace } from "./trace.ts";
 
 export const APP_ID = "4711";
 export const ACTIONS_APP_ID = "15368";
+export const FOREIGN_APP_ID = "9999";
 export const CI = ".github/workflows/ci.yml";
 export const PREPARE = ".github/workflows/gpu-gate-prepare.yml";
 export const EXECUTE = ".github/workflows/gpu-gate-execute.yml";
@@ -179,6 +180,8 @@ export class Repository {
   /** Instants between which the App could not speak here. */
   readonly silences: { readonly from: Millis; until: Millis | null }[] = [];
   readonly groups = new Map<string, MergeGroup>();
+  /** Minutes that the branch rule gives a merge group's checks. */
+  queueMinutes = 60;
   readonly variables = new Map<string, string>();
   readonly ownRunners: OwnRunner[] = [];
   /** The configuration before somebody broke it. */
@@ -191,6 +194,8 @@ export class Repository {
   /** Heads of the default branch, oldest first, and the rules that came with each. */
   readonly mainHistory: { readonly sha: string; readonly rules: string; readonly at: Millis }[] = [];
   /** Trees of commits; a commit that is not here has one of its own. */
+  /** Hears of each run that ended. */
+  onRunEnd: ((run: Run) => void) | null = null;
   readonly #trees = new Map<string, string>();
   readonly users: readonly User[];
   readonly pulls = new Map<number, Pull>();
@@ -296,7 +301,7 @@ export class Repository {
 
   // Pull requests.
 
-  openPull(author: User, files: File[], draft: boolean, fork: boolean): Pull {
+  openPull(author: User, files: File[], draft: boolean, fork: boolean, sameAs: Pull | null = null): Pull {
     const number = this.pulls.size + 1;
     const pull: Pull = {
       number,
@@ -313,7 +318,14 @@ export class Repository {
       conflict: false,
     };
     this.pulls.set(number, pull);
-    this.#newHead(pull, this.#around.rng.hex(40), null);
+    if (sameAs === null) this.#newHead(pull, this.#around.rng.hex(40), null);
+    else {
+      // From another branch, or against another base. It asks for an answer of its own where the other's was about itself.
+      pull.headSha = sameAs.headSha;
+      pull.changes.push(this.now);
+      this.ask(pull.headSha);
+      this.#around.trace.note(`${this.name}#${number} has the head of #${sameAs.number}`);
+    }
     this.tell("pull_request", "opened", author, { pull_request: this.pullJson(pull) });
     this.#startCi(pull.headSha, pull.headRef, author, "pull_request");
     return pull;
@@ -650,6 +662,7 @@ export class Repository {
     run.updatedAt = this.now;
     this.#around.trace.note(`run ${run.id} completed: ${conclusion}`);
     this.tellRun(run, "completed");
+    this.onRunEnd?.(run);
   }
 
   /** 202 or 409. Cancelling takes a while (up to five minutes). */
@@ -702,6 +715,38 @@ export class Repository {
       if (run.attempt !== attempt) return;
       for (const job of run.jobs[attempt - 1] ?? []) this.#finishJob(run, job, "success");
       this.#finishRun(run, "success");
+    });
+  }
+
+  /** Another App's check on a commit, made at one stroke. */
+  foreignCheck(headSha: string, name: string, conclusion: "success" | "failure"): void {
+    const by = this.users[0];
+    const check: CheckRun = {
+      id: this.#nextId(),
+      appId: FOREIGN_APP_ID,
+      name,
+      headSha,
+      externalId: null,
+      status: "completed",
+      conclusion,
+      startedAt: this.now,
+      completedAt: this.now,
+      title: name,
+      summary: "By somebody else.",
+      text: "",
+    };
+    this.checks.set(check.id, check);
+    this.#around.trace.note(`another App's check '${name}' on ${headSha.slice(0, 8)}: ${conclusion}`);
+    if (by !== undefined) this.tell("check_run", "completed", by, { check_run: checkJson(check) });
+  }
+
+  /** Somebody's clean-up removes a run's artifacts, right behind whoever has just seen them. */
+  cleanUp(run: Run): void {
+    const { faults, scheduler } = this.#around;
+    if (run.path !== PREPARE || run.artifacts.length === 0 || !faults.strikes("artifacts-cleaned", 0.3)) return;
+    scheduler.in(faults.stream("artifacts-cleaned").int(5, 400), "artifacts are cleaned up", () => {
+      this.#around.trace.note(`the artifacts of run ${run.id} are cleaned up`);
+      for (const artifact of run.artifacts) artifact.expired = true;
     });
   }
 

@@ -7,9 +7,6 @@ import { iso, type OwnRunner, type Repository } from "./github-model.ts";
 import type { NetAnswer, NetRequest } from "./net.ts";
 import type { VirtualGitHub } from "./github.ts";
 
-/** Minutes that the branch rule gives a merge group's checks. */
-export const QUEUE_MINUTES = 60;
-
 /** Commits of `head` that `base` does not have, oldest first; null when they have no common history here. */
 function between(repository: Repository, base: string, head: string): readonly string[] | null {
   if (base === head) return [];
@@ -80,8 +77,8 @@ export const MORE_HANDLERS: Readonly<Record<string, ServerHandler>> = {
       200,
       groupRefs(repository).filter((one) => one.ref.startsWith(`refs/${decodeURIComponent(start)}`)),
     ),
-  branchRules: () =>
-    json(200, [{ type: "merge_queue", parameters: { check_response_timeout_minutes: QUEUE_MINUTES } }]),
+  branchRules: (_server, repository) =>
+    json(200, [{ type: "merge_queue", parameters: { check_response_timeout_minutes: repository.queueMinutes } }]),
   variable: (_server, repository, _request, [name = ""]) => {
     const value = repository.variables.get(name);
     return value === undefined ? notFound() : json(200, { name, value });

@@ -262,6 +262,7 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
   listArtifacts: (_server, repository, request, [id = ""]) => {
     const run = repository.runs.get(id);
     if (run === undefined || run.gone) return notFound();
+    repository.cleanUp(run);
     return list(
       request,
       run.artifacts.map((artifact) => ({

@@ -98,12 +98,33 @@ function prove(pod: VirtualPod, around: MachineSurroundings, since: number): voi
         scheduler.in(rng.int(2_000, 9_000), "runner refused", () => exit(pod, around, "runner-refused", 7));
         return;
       }
+      if (faults.strikes("runner-deprecated", 0.3)) return refuseRunner(pod, around);
       scheduler.in(rng.int(2_000, 15_000), "runner starts", () => startRunner(pod, around));
       return;
     }
     // No answer, or not yet: the script says it again until it is out of time.
     if (scheduler.now - since < PROOF_PATIENCE_MS) scheduler.in(5_000, "proof again", () => prove(pod, around, since));
     else exit(pod, around, "proof-not-accepted", 1);
+  });
+}
+
+/** Since this week GitHub takes no runner of this release: it says so, the runner prints it and ends with a code of its own. */
+function refuseRunner(pod: VirtualPod, around: MachineSurroundings): void {
+  around.scheduler.in(around.rng.int(2_000, 9_000), "runner refused by GitHub", () => {
+    if (pod.releasedAt !== null || !pod.runtimeUp) return;
+    const refused = (): void => {
+      pod.said.push("Runner version v2.320.0 is deprecated and cannot receive messages.");
+      exit(pod, around, "runner-exited", 7);
+    };
+    const repository = around.repository(pod.env["GPU_GATE_REPOSITORY_ID"] ?? "");
+    // Some are told so as they register, some once they are online.
+    if (around.rng.chance(0.5)) return refused();
+    const runner = repository?.connect(pod.env["GPU_GATE_JIT_CONFIG"] ?? "", () => undefined) ?? null;
+    if (runner === null) return exit(pod, around, "runner-exited", 1);
+    around.scheduler.in(800, "runner told to go", () => {
+      repository?.lose(runner);
+      refused();
+    });
   });
 }
 

@@ -7,7 +7,6 @@ import type { DispatchedAsk } from "../durable-objects/gate/dispatched.ts";
 import type { Gate } from "../durable-objects/gate/gate.ts";
 import type { Faults, FaultKind } from "./faults.ts";
 import { RECOVERY, VALIDATION, type CheckRun, type MergeGroup, type Pull, type Repository } from "./github-model.ts";
-import { QUEUE_MINUTES } from "./github-more.ts";
 import type { GateHost } from "./hosts.ts";
 import { Prng } from "./prng.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -169,17 +168,29 @@ export class Operators {
     // A queue that was set up carelessly takes in what has no green check.
     const second = this.#rng.chance(0.2) ? others[0] : undefined;
     const group = repository.queue(second === undefined ? [pull] : [second, pull]);
-    scheduler.in(QUEUE_MINUTES * 60_000, "the queue gives up", () => repository.endGroup(group, "destroyed"));
+    scheduler.in(repository.queueMinutes * 60_000, "the queue gives up", () =>
+      this.#end(repository, group, "destroyed"),
+    );
     if (faults.strikes("group-destroyed", 0.5)) {
       const at = this.#rng.chance(0.5) ? this.#rng.int(500, 60_000) : this.#rng.int(60_000, 1_500_000);
-      scheduler.in(at, "group destroyed", () => repository.endGroup(group, "destroyed"));
+      scheduler.in(at, "group destroyed", () => this.#end(repository, group, "destroyed"));
     }
   }
 
   #groupTold(repository: Repository, group: MergeGroup, check: CheckRun): void {
     this.#around.scheduler.in(1_000, "the queue has its answer", () =>
-      repository.endGroup(group, check.conclusion === "success" ? "merged" : "destroyed"),
+      this.#end(repository, group, check.conclusion === "success" ? "merged" : "destroyed"),
     );
+  }
+
+  /** Whoever wanted it merged queues it once more. */
+  #end(repository: Repository, group: MergeGroup, how: "merged" | "destroyed"): void {
+    if (group.over !== null) return;
+    repository.endGroup(group, how);
+    const pull = group.pulls.at(-1);
+    const { faults, scheduler } = this.#around;
+    if (how === "merged" || pull === undefined || !faults.strikes("merge-queue", 0.4)) return;
+    scheduler.in(this.#rng.int(5_000, 300_000), "queued once more", () => this.#queue(repository, pull));
   }
 
   #sometimes(kind: FaultKind, chance: number, act: () => void): void {

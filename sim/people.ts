@@ -47,16 +47,26 @@ export function drawConfig(
 ): { readonly text: string; readonly limits: Readonly<Record<string, number>>; readonly keepAlways: boolean } {
   const start = rng.weighted({ auto: 8, label: 1, comment: 1, approval: 1 });
   const small = faults.strikes("small-budget", 0.9);
+  const tiny = faults.strikes("tiny-budget", 0.9)
+    ? rng.pick(["per_run: 0.25, per_day: 1", "per_run: 1, per_day: 1"])
+    : null;
+  const caps = small ? `per_run: ${rng.pick([2, 4])}, per_day: ${rng.pick([4, 6])}` : "per_run: 20, per_day: 100";
   const keepAlways = faults.strikes("keep-always", 0.6);
-  const attempts = faults.strikes("tight-limits", 0.5) ? rng.int(1, 2) : null;
+  const some = faults.strikes("tight-limits", 0.5) ? rng.int(1, 2) : null;
+  const attempts = faults.strikes("few-attempts", 0.9) ? 1 : some;
   const limits: Record<string, number> = faults.strikes("tight-limits", 0.7) ? tightLimits(rng) : {};
+  // Counted from the create, so that it ends what is allowed to live as long from its start.
+  if (faults.strikes("tight-backstop", 0.9)) {
+    const seconds = rng.int(1_000, 2_000);
+    Object.assign(limits, { setup: Math.min(seconds, 900), lifetime: seconds, backstop: seconds + rng.int(0, 20) });
+  }
   const lines = [
     "version: 1",
     `start: ${start}`,
     "paths: { docs: { prefixes: [docs/] }, ci: { prefixes: [ci/] } }",
     rng.chance(0.6) ? "pre_gate: [rustfmt, clippy]" : "pre_gate: []",
     `tested_revision: ${rng.chance(0.7) ? "merge" : "head"}`,
-    `budget: { per_run: ${small ? rng.pick([2, 4]) : 20}, per_day: ${small ? rng.pick([4, 6]) : 100}, per_month: 1000 }`,
+    `budget: { ${tiny ?? caps}, per_month: 1000 }`,
     rng.chance(0.8) ? "" : "workflows: { trigger: none }",
     `merge_queue: { policy: ${rng.chance(0.5) ? "run" : "reuse"}, pre_gate: ${rng.chance(0.5) ? "[]" : "[rustfmt, clippy]"} }`,
     keepAlways ? `retention: { keep_on_failure: true, duration: ${rng.int(300, 5_400)} }` : "",
@@ -82,6 +92,9 @@ function tightLimits(rng: Prng): Record<string, number> {
   if (rng.chance(0.3)) limits["backstop"] = rng.int(1_300, 3_600);
   if (rng.chance(0.3)) limits["preparation"] = rng.int(300, 1_200);
   if (rng.chance(0.3)) limits["deletion_unproven"] = rng.int(60, 300);
+  // What may take no longer than the rest of its life is written so, or the file is refused.
+  const lifetime = limits["lifetime"];
+  if (lifetime !== undefined) limits["setup"] = Math.min(limits["setup"] ?? 900, lifetime);
   return limits;
 }
 
@@ -141,6 +154,16 @@ export class People {
       repository.commitToMain({ blobs: [rng.pick([PREPARE, EXECUTE])] });
     });
     if (repository.config.includes("aggregator:")) this.#ownMachines(repository);
+    if (this.#around.faults.strikes("queue-short", 0.9)) repository.queueMinutes = rng.pick([5, 6, 8, 15]);
+    repository.onRunEnd = (run) => {
+      const { faults } = this.#around;
+      const failed = run.path !== CI && run.conclusion === "failure" && run.attempt === 1;
+      if (!failed || !faults.strikes("rerun-at-once", 0.9)) return;
+      const bot = repository.users[0];
+      scheduler.in(faults.stream("rerun-at-once").int(500, 15_000), "a bot runs it again", () => {
+        if (bot !== undefined) repository.rerun(run, bot);
+      });
+    };
     for (let times = 0; times < 3; times += 1) {
       this.#sometimes("user-cancels", 0.5, () => {
         const run = [...repository.runs.values()].filter((one) => one.path !== CI && one.status !== "completed").at(-1);
@@ -255,9 +278,25 @@ export class People {
     this.#sometimes("head-moves-back", 0.4, () => {
       if (pull.state === "open" && pull.headSha !== before) repository.push(pull, author, before, CODE);
     });
+    this.#sometimes("same-head", 0.9, () => {
+      if (pull.state !== "open") return;
+      const stream = faults.stream("same-head");
+      const other = stream.chance(0.6);
+      // Against another base the same commit is another change.
+      const files = other ? stream.pick([CODE, DOCS]) : pull.files;
+      const twin = repository.openPull(author, files, false, false, pull);
+      if (other) repository.change(twin, author, "edited");
+    });
     this.#sometimes("empty-commit", 0.5, () => {
       if (pull.state === "open") repository.push(pull, author, this.#rng.hex(40), pull.files, true);
     });
+    for (let times = 0; times < 2; times += 1) {
+      this.#sometimes("foreign-check", 0.9, () => {
+        const stream = faults.stream("foreign-check");
+        const name = stream.pick([AGGREGATE, AGGREGATE, "clippy", "CI GPU gate"]);
+        repository.foreignCheck(pull.headSha, name, stream.chance(0.6) ? "success" : "failure");
+      });
+    }
     this.#sometimes("merge-conflict", 0.4, () => {
       pull.conflict = true;
       this.#around.scheduler.in(this.#rng.int(60_000, 3_600_000), "conflict resolved", () => (pull.conflict = false));

@@ -50,7 +50,7 @@ export async function runSeed(options: RunOptions): Promise<RunResult> {
   const began = world.now;
   try {
     world.trace.note(
-      `faults: ${[...plan.weights].map(([kind, weight]) => `${kind} x${weight.toFixed(2)}`).join(", ") || "none"}`,
+      `${plan.scene === null ? "" : `scene: ${plan.scene}; `}faults: ${[...plan.weights].map(([kind, weight]) => `${kind} x${weight.toFixed(2)}`).join(", ") || "none"}`,
     );
     await world.run(HEAL_MS);
     for (const [kind, times] of world.faults.struck) world.coverage.faults.set(kind, times);

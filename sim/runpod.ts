@@ -44,6 +44,8 @@ export interface VirtualPod {
   vanished: boolean;
   /** What the machine is told when it goes. */
   onRelease: (() => void) | null;
+  /** What its log has beside the first line. */
+  readonly said: string[];
 }
 
 export interface RunPodOptions {
@@ -59,6 +61,7 @@ const CAPACITY =
 const GPUS = DEFAULT_TIERS.flatMap((tier) => tier.gpuIds);
 /** Pods on a page of a list. */
 const PAGE = 2;
+const DAY_MS = 86_400_000;
 const EXTRA = ["NVIDIA RTX 4000 Ada Generation"];
 
 const problem = (status: number, title: string, detail: string, headers: Record<string, string> = {}): NetAnswer => ({
@@ -80,6 +83,8 @@ export class VirtualRunPod implements Server {
   balanceGone = false;
   capacityOut = false;
   keyRevoked = false;
+  /** For so long since a create, the key is not taken: it was withdrawn while that create was on its way. */
+  #keyBackAt: Millis = 0;
   readonly #options: RunPodOptions;
   readonly #prices = new Map<string, number>();
   readonly #document: string;
@@ -111,7 +116,7 @@ export class VirtualRunPod implements Server {
     if (
       operation !== "openapi" &&
       operation !== "graphql" &&
-      (this.keyRevoked || request.headers.get("authorization") !== `Bearer ${this.apiKey}`)
+      (this.#keyIsGone() || request.headers.get("authorization") !== `Bearer ${this.apiKey}`)
     ) {
       return problem(401, "Unauthorized", "Invalid API key");
     }
@@ -142,23 +147,16 @@ export class VirtualRunPod implements Server {
       case "getPodLogs": {
         const pod = this.#find(request.path.replace(/\/logs$/, ""));
         if (pod === undefined || now < pod.knownFrom) return this.#unknown();
+        const lines = ["[gpu-gate] hello", ...pod.said];
         return {
           status: 200,
-          body: `data: ${JSON.stringify({ source: "container", line: "[gpu-gate] hello", ts: "" })}\n\n`,
+          body: lines.map((line) => `data: ${JSON.stringify({ source: "container", line, ts: "" })}\n\n`).join(""),
         };
       }
       case "billing": {
         const from = Date.parse(request.query.get("startTime") ?? "");
         const until = Date.parse(request.query.get("endTime") ?? "");
-        const records = this.pods
-          .filter((pod) => pod.createdAt < until && (pod.releasedAt ?? now) > from)
-          .map((pod) => ({
-            podId: pod.id,
-            totalAmount: this.billed(pod) / 1_000_000,
-            startTime: new Date(pod.createdAt).toISOString(),
-            endTime: new Date(pod.releasedAt ?? now).toISOString(),
-          }));
-        return json(200, { records });
+        return json(200, { records: this.pods.flatMap((pod) => this.#bill(pod, from, Math.min(until, now))) });
       }
       case "openapi":
         return {
@@ -221,6 +219,24 @@ export class VirtualRunPod implements Server {
     told?.();
   }
 
+  /** A record for each UTC day of the pod's life that the question covers. */
+  #bill(pod: VirtualPod, from: Millis, until: Millis): readonly Record<string, unknown>[] {
+    const end = Math.min(pod.releasedAt ?? until, until);
+    const records: Record<string, unknown>[] = [];
+    for (let at = Math.max(pod.createdAt, from); at < end;) {
+      const midnight = (Math.floor(at / DAY_MS) + 1) * DAY_MS;
+      const to = Math.min(midnight, end);
+      records.push({
+        podId: pod.id,
+        totalAmount: ((to - at) * pod.price) / 3_600_000,
+        startTime: new Date(at).toISOString(),
+        endTime: new Date(to).toISOString(),
+      });
+      at = to;
+    }
+    return records;
+  }
+
   #create(request: NetRequest): NetAnswer {
     const { faults, rng, scheduler } = this.#options;
     const body = JSON.parse(request.body) as {
@@ -229,6 +245,11 @@ export class VirtualRunPod implements Server {
       gpu: { id: string; count: number };
       env: Record<string, string>;
     };
+    if (faults.strikes("runpod-key-withdrawn", 0.15)) {
+      this.#keyBackAt = scheduler.now + rng.int(20_000, 900_000);
+      this.#options.trace.note("the key is withdrawn as a create arrives");
+      return problem(401, "Unauthorized", "Invalid API key");
+    }
     if (this.balanceGone || faults.strikes("runpod-balance", 0.05))
       return problem(402, "Payment Required", "Insufficient balance");
     if (faults.strikes("runpod-image-refused", 0.05))
@@ -254,9 +275,16 @@ export class VirtualRunPod implements Server {
     return json(201, this.#json(this.#rent(request, body, price, false)));
   }
 
+  /** Somebody else rents a machine on the same account, by a call of their own. */
+  rentForOthers(name: string, gpuId: string, env: Readonly<Record<string, string>>): VirtualPod | null {
+    const price = this.#prices.get(gpuId);
+    const askedAt = this.#options.scheduler.now;
+    return price === undefined ? null : this.#rent({ askedAt }, { name, gpu: { id: gpuId }, env }, price, true);
+  }
+
   #rent(
-    request: NetRequest,
-    body: { name: string; gpu: { id: string }; env: Record<string, string> },
+    request: Pick<NetRequest, "askedAt">,
+    body: { name: string; gpu: { id: string }; env: Readonly<Record<string, string>> },
     price: number,
     late: boolean,
   ): VirtualPod {
@@ -286,6 +314,7 @@ export class VirtualRunPod implements Server {
       releasedAt: null,
       vanished: false,
       onRelease: null,
+      said: [],
     };
     this.pods.push(pod);
     trace.note(`pod ${pod.id} '${pod.name}' is rented${late ? ", late" : ""}`);
@@ -310,6 +339,12 @@ export class VirtualRunPod implements Server {
     }
     this.release(pod, "deleted");
     return { status: 204, body: "" };
+  }
+
+  /** Whoever withdrew it puts it back when the world heals. */
+  #keyIsGone(): boolean {
+    const { faults, scheduler } = this.#options;
+    return this.keyRevoked || (!faults.healed && scheduler.now < this.#keyBackAt);
   }
 
   #unknown(): NetAnswer {

@@ -41,11 +41,19 @@ export interface Violation {
   readonly at: Millis;
 }
 
-/** 2026-11-30, in the middle of a UTC day: a run rarely crosses a budget window. */
+/** 2026-11-30, in the middle of a UTC day: such a run rarely crosses a budget window. */
 const START = Date.UTC(2026, 10, 30, 6);
+/** Or so late on that day, the last of its month, that it does: and then it lasts until the bill of the night was compared. */
+const LATE_START = Date.UTC(2026, 10, 30, 22, 30);
+const BILL_COMPARED = Date.UTC(2026, 11, 1, 4);
+
+function startOf(plan: FaultPlan): Millis {
+  if (!plan.weights.has("near-midnight")) return START;
+  return LATE_START + new Prng(plan.seed, "the hour").int(0, 85) * 60_000;
+}
 
 export class World implements WorldView {
-  readonly scheduler = new Scheduler(START);
+  readonly scheduler: Scheduler;
   readonly faults: Faults;
   readonly trace: Trace;
   readonly net: Net;
@@ -59,7 +67,8 @@ export class World implements WorldView {
   readonly ticks: Millis[] = [];
   readonly log: string[] = [];
   violation: Violation | null = null;
-  runpodUpSince = START;
+  runpodUpSince: Millis;
+  readonly #start: Millis;
   readonly #options: WorldOptions;
   readonly #rng: Prng;
   readonly #people: People;
@@ -78,6 +87,9 @@ export class World implements WorldView {
   constructor(options: WorldOptions) {
     this.#options = options;
     const { plan } = options;
+    this.#start = startOf(plan);
+    this.scheduler = new Scheduler(this.#start);
+    this.runpodUpSince = this.#start;
     const { scheduler } = this;
     this.faults = new Faults(plan);
     this.trace = new Trace(scheduler, options.keepTrace);
@@ -85,6 +97,9 @@ export class World implements WorldView {
     const rng = this.#rng;
     const { fleet } = options;
     this.horizonMs = fleet?.horizonMs ?? rng.lasting(15, 150) * 60_000;
+    // A scene needs its time to unfold, and whoever is down for hours must be so within the run.
+    if (plan.scene !== null) this.horizonMs = Math.max(this.horizonMs, 3_600_000);
+    if (plan.weights.has("gate-down")) this.horizonMs += new Prng(plan.seed, "a longer day").int(0, 200) * 60_000;
     this.skew = this.faults.strikes("clock-skew", 0.8) ? rng.int(-2_000, 2_000) : 0;
     const around = { scheduler, faults: this.faults, trace: this.trace };
     const nextId = (): string => String((this.#nextId += 1));
@@ -206,7 +221,8 @@ export class World implements WorldView {
 
   /** Runs to the horizon, heals, and waits for rest. */
   async run(maxHealMs: Millis): Promise<void> {
-    const end = START + this.horizonMs;
+    const late = this.faults.plan.weights.has("near-midnight");
+    const end = Math.max(this.#start + this.horizonMs, late ? BILL_COMPARED : 0);
     await this.#until(end, () => false);
     if (this.violation !== null) return;
     this.#heal();
@@ -278,7 +294,7 @@ export class World implements WorldView {
 
   #report(checker: Checker, what: string | null): void {
     if (what === null || this.violation !== null) return;
-    this.violation = { checker: checker.name, what, at: this.now - START };
+    this.violation = { checker: checker.name, what, at: this.now - this.#start };
     this.trace.note(`VIOLATION of ${checker.name}: ${what}`);
   }
 
@@ -299,6 +315,11 @@ export class World implements WorldView {
       this.scheduler.in(0, "crash", () => {
         if (host.owner === owner) host.crash(down);
       });
+    }
+    if (host !== undefined && phase === "asked" && operation === "reserve") {
+      const { faults } = this;
+      if (faults.strikes("account-overloaded", 0.15))
+        this.net.takeDown("account", faults.stream("account-overloaded").int(5_000, 1_200_000));
     }
     if (owner === this.account.owner && this.faults.strikes("crash-account", 0.02)) {
       this.scheduler.in(0, "crash", () => {
@@ -429,6 +450,7 @@ export class World implements WorldView {
   // Machines.
 
   #rented(pod: VirtualPod): void {
+    this.#deployBadly(pod);
     startMachine(pod, {
       scheduler: this.scheduler,
       faults: this.faults,
@@ -437,6 +459,17 @@ export class World implements WorldView {
       runpod: this.runpod,
       repository: (id) => this.github.repositories.find((one) => one.id === id),
       call: (from, word, body) => this.#podCall(from, word, body),
+    });
+  }
+
+  /** A deployment that breaks one object, while it has a machine: nobody answers there for minutes, or for hours. */
+  #deployBadly(pod: VirtualPod): void {
+    const host = this.hosts.find((one) => one.repository.id === pod.env["GPU_GATE_REPOSITORY_ID"]);
+    if (host === undefined || !this.faults.strikes("gate-down", 0.7)) return;
+    const stream = this.faults.stream("gate-down");
+    const lasts = stream.chance(0.4) ? stream.int(300_000, 2_400_000) : stream.int(7_000_000, 11_400_000);
+    this.scheduler.in(stream.int(10_000, 600_000), "a bad deployment", () => {
+      if (this.faults.on("gate-down")) host.crash(lasts);
     });
   }
 

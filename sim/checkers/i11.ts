@@ -11,8 +11,8 @@ import { repositoryOf, type Checker, type WorldView } from "../view.ts";
 const SETUP_MS = 900_000;
 const LIFETIME_MS = 3_600_000;
 const SLACK_MS = 10_000;
-/** The merge queue's hour, less the margin that the gate keeps and the time it waits for its own answers. */
-const QUEUE_PATIENCE_MS = 3_600_000 - 300_000;
+/** What the gate keeps of the merge queue's time: its margin, and the time it waits for its own answers. */
+const QUEUE_MARGIN_MS = 300_000;
 
 export function i11(): Checker {
   return {
@@ -64,12 +64,15 @@ function excused(repository: Repository, run: Run, world: WorldView): boolean {
   const { weights } = world.faults.plan;
   if (PEOPLE.some((kind) => weights.has(kind))) return true;
   const group = repository.groups.get(run.inputs["tested_sha"] ?? "");
-  if (group !== undefined) return group.over !== null || group.madeAt < world.now - QUEUE_PATIENCE_MS;
+  if (group !== undefined)
+    return group.over !== null || world.now - group.madeAt > repository.queueMinutes * 60_000 - QUEUE_MARGIN_MS;
   // One fixed commit of the default branch: nothing about it can change.
   if (repository.mainHistory.some((commit) => commit.sha === run.inputs["tested_sha"])) return false;
   const head = [...repository.heads].find(
     ([sha, one]) => one.mergeSha === run.inputs["tested_sha"] || sha === run.inputs["tested_sha"],
   );
-  const pull = head === undefined ? undefined : repository.pulls.get(head[1].prNumber);
-  return pull === undefined || pull.changes.some((at) => at > run.createdAt - 60_000);
+  if (head === undefined) return true;
+  const [sha, { prNumber }] = head;
+  const about = [...repository.pulls.values()].filter((pull) => pull.number === prNumber || pull.headSha === sha);
+  return about.some((pull) => pull.changes.some((at) => at > run.createdAt - 60_000));
 }

@@ -98,7 +98,7 @@ export function i2(): Checker {
           return `${pod.id} has no closing line in the ledger`;
         const missing = asked.missing(line, world.skew);
         if (missing !== null) return `${pod.id} is called gone without ${missing}`;
-        const wrong = estimateProblem(world, pod, line.estimate_micros);
+        const wrong = estimateProblem(world, pod, line.estimate_micros, asked.unbooked.has(pod.id));
         if (wrong !== null) return wrong;
       }
       return strangeLine(world);
@@ -136,12 +136,14 @@ function neverSeen(world: WorldView, pod: Pod): boolean {
 
 /** Until a crashed gate is up and looks again, at the most. */
 const CRASH_MS = 900_000;
+/** The same for one that a bad deployment keeps down. */
+const DOWN_MS = 12_000_000;
 
 /**
  * Estimate against bill: 2 s, one request's duration at either end and the skew. Where RunPod itself kept a pod after its
  * order the difference is RunPod's, and where it lost one unasked we learn of it later: then it is never less than the bill.
  */
-function estimateProblem(world: WorldView, pod: Pod, micros: number | null): string | null {
+function estimateProblem(world: WorldView, pod: Pod, micros: number | null, unheard: boolean): string | null {
   const last = pod.deletes.at(-1);
   if (pod.livesUntil > 0) return null;
   // A stopped pod tells no price any more: a stray that was found so late is booked at the most it can have cost.
@@ -157,8 +159,10 @@ function estimateProblem(world: WorldView, pod: Pod, micros: number | null): str
   // A pod that came late and was adopted is reckoned from our order on, and one whose DELETE was answered to a gate that had
   // crashed to the next look: more than the bill, and never less.
   const lateMs = pod.late ? pod.createdAt - pod.askedAt : 0;
-  const crashMs = world.faults.plan.weights.has("crash-gate") ? CRASH_MS : 0;
-  const highest = pod.vanished || last === undefined ? Infinity : worth(boundMs + lateMs + crashMs);
+  const { weights } = world.faults.plan;
+  const crashMs = weights.has("gate-down") ? DOWN_MS : weights.has("crash-gate") ? CRASH_MS : 0;
+  // So is one that cron removed while its gate could not hear of it: the gate reckons to the look that tells it.
+  const highest = pod.vanished || unheard || last === undefined ? Infinity : worth(boundMs + lateMs + crashMs);
   if (bill - micros <= worth(boundMs) && micros - bill <= highest) return null;
   const seconds = ((micros - bill) * 3_600_000) / (pod.price * 1_000_000) / 1000;
   return `${pod.id}: estimate and bill are ${seconds.toFixed(1)} s apart`;

@@ -40,10 +40,16 @@ function successProblem(world: WorldView, repository: Repository, check: CheckRu
   const subject = subjectOf(repository, check);
   if (subject === null) return `success on ${check.headSha}, which no pull request ever had`;
   const { files } = subject;
-  const light = files.length > 0 && files.every((file) => /^(?:docs|ci)\//.test(file.filename));
   const request = check.externalId?.split(":")[0] ?? "";
   const record = world.hosts.find((host) => host.repository === repository)?.gate.store.request?.(request) ?? null;
   const kind = record?.kind ?? "pull-request";
+  // What it says, it says of every open pull request at this commit that was there before it; each may have another base.
+  const known = record?.openedAt ?? Infinity;
+  const there = [...repository.pulls.values()].filter(
+    (pull) => pull.headSha === check.headSha && pull.state === "open" && (pull.changes.at(-1) ?? 0) < known,
+  );
+  const shared = kind === "pull-request" && there.length > 0 ? there.flatMap((pull) => pull.files) : files;
+  const light = shared.length > 0 && shared.every((file) => /^(?:docs|ci)\//.test(file.filename));
   if (light && kind !== "validation") return null;
   // A validation's check may stand on an older commit that the tested one contains.
   const revisions =

@@ -1,8 +1,10 @@
 /**
  * I9: at every create, spent plus reserved is at or below every cap. Reckoned anew from RunPod's bill: what gone pods cost,
- * plus for each living pod and for this create the whole reservation.
+ * plus for each living pod and for this create the whole reservation. And what the night's comparison wrote beside the
+ * estimates is what RunPod charged, of every pod that was gone an hour before.
  */
 import type { NetRequest } from "../net.ts";
+import type { VirtualPod } from "../runpod.ts";
 import { podsOf, type Checker, type WorldView } from "../view.ts";
 
 /** The ceiling price for 4,320 s: what the design reserves for an attempt at the most. */
@@ -16,7 +18,35 @@ export function i9(): Checker {
     performing(world, operation, request) {
       return operation === "createPod" ? createProblem(world, request) : null;
     },
+    end: (world) => billProblem(world),
   };
+}
+
+/** The night's turn, UTC, and how long before it a pod must be gone for its whole bill to be there. */
+const TURN_MS = 2 * 3_600_000;
+const SETTLED_MS = 3_600_000;
+
+function billProblem(world: WorldView): string | null {
+  const { weights } = world.faults.plan;
+  const midnight = Math.floor(world.now / 86_400_000) * 86_400_000;
+  // Failing calls may put the turn off for hours.
+  const owed = weights.size === 1 && weights.has("near-midnight") && world.now > midnight + TURN_MS + SETTLED_MS;
+  for (const host of world.hosts) {
+    const lines = host.sql.exec<{ pod_id: string; proven_at: number | null; billed_micros: number | null }>(
+      "SELECT pod_id, proven_at, billed_micros FROM ledger",
+    );
+    for (const { pod_id: id, proven_at: gone, billed_micros: billed } of lines) {
+      const pod = world.runpod.pods.find((one) => one.id === id);
+      if (pod === undefined) continue;
+      const charged = world.runpod.billed(pod);
+      if (billed !== null && Math.abs(billed - charged) > 2) {
+        return `${id} was charged USD ${(charged / 1_000_000).toFixed(4)}, and the night wrote ${(billed / 1_000_000).toFixed(4)}`;
+      }
+      if (owed && billed === null && gone !== null && gone < midnight + TURN_MS - SETTLED_MS)
+        return `${id} was charged, and the night wrote nothing beside its estimate`;
+    }
+  }
+  return null;
 }
 
 function liftedFor(world: WorldView, repositoryId: string, requestId: string): number | null {
@@ -45,7 +75,7 @@ function createProblem(world: WorldView, request: NetRequest): string | null {
   for (const [name, cap, pods] of [
     // The operator's word about one run stands in place of every configured cap.
     ["run", lifted ?? Number(caps[1]), run],
-    ["day", lifted === null ? Number(caps[2]) : Infinity, mine],
+    ["day", lifted === null ? Number(caps[2]) : Infinity, mine.filter((pod) => isToday(pod, world))],
   ] as const) {
     // Late pods were on nobody's book when this was decided.
     const known = pods.filter((pod) => !pod.late);
@@ -58,6 +88,14 @@ function createProblem(world: WorldView, request: NetRequest): string | null {
   }
   return blockedBy(world, id);
 }
+
+/** Booked on the day of its reservation, which is some minutes older than the pod; what still lives counts on every day. */
+function isToday(pod: VirtualPod, world: WorldView): boolean {
+  const day = (at: number): number => Math.floor(at / 86_400_000);
+  return pod.releasedAt === null || day(pod.createdAt - RESERVED_BEFORE_MS) === day(world.now);
+}
+
+const RESERVED_BEFORE_MS = 1_800_000;
 
 /** A removal that was given up as unproven keeps its repository from buying. */
 function blockedBy(world: WorldView, repositoryId: string): string | null {

@@ -1,194 +1,12 @@
 /** Each checker can object: shown a history that breaks its invariant, it says so; shown the honest twin, it does not. */
-import { SimHeaders } from "../../sim/answer.ts";
 import { describe, expect, test } from "vitest";
 import { SCHEMA_VERSION } from "../../durable-objects/gate/schema.ts";
 import { newRequest } from "../../shared/lifecycle/route.ts";
-import { checkersFor } from "../../sim/checkers/index.ts";
-import { EXECUTE, PREPARE, type CheckRun, type Repository, type Run } from "../../sim/github-model.ts";
+import { EXECUTE, PREPARE, type Pull, type Repository } from "../../sim/github-model.ts";
+import { SimHeaders } from "../../sim/answer.ts";
 import type { NetRequest } from "../../sim/net.ts";
 import type { VirtualPod } from "../../sim/runpod.ts";
-import type { Checker, WorldView } from "../../sim/view.ts";
-
-const MINUTE = 60_000;
-const HEAD = "a".repeat(40);
-const MERGE = "b".repeat(40);
-
-function checker(name: string): Checker {
-  const found = checkersFor().find((one) => one.name === name);
-  if (found === undefined) throw new Error(`no checker ${name}`);
-  return found;
-}
-
-function pod(more: Partial<VirtualPod> = {}): VirtualPod {
-  return {
-    id: "p1",
-    name: "gpu-gate-sim-101-r1-1",
-    gpuId: "NVIDIA L4",
-    askedGpu: "NVIDIA L4",
-    realGpu: "NVIDIA L4",
-    env: {
-      GPU_GATE_REPOSITORY_ID: "101",
-      GPU_GATE_RUN_ID: "9",
-      GPU_GATE_ATTEMPT: "r1-1",
-      GPU_GATE_REQUEST: "r1",
-      GPU_GATE_JIT_CONFIG: "jit-of-p1",
-    },
-    price: 1,
-    askedAt: 0,
-    createdAt: 0,
-    listedFrom: 0,
-    knownFrom: 0,
-    late: false,
-    status: "RUNNING",
-    placed: true,
-    runtimeUp: true,
-    busy: false,
-    startedAt: 0,
-    deletes: [],
-    livesUntil: 0,
-    releasedAt: null,
-    vanished: false,
-    onRelease: null,
-    ...more,
-  };
-}
-
-function run(more: Partial<Run> = {}): Run {
-  const job = {
-    id: "1",
-    name: "GPU tests",
-    labels: [],
-    status: "completed",
-    conclusion: "success",
-    runnerId: "5",
-    startedAt: 0,
-    completedAt: 5 * MINUTE,
-    steps: ["a", "b", "Run GPU tests", "d"].map((name) => ({ name, status: "completed", conclusion: "success" })),
-    checkRunId: "2",
-    annotations: [{ title: "gpu-gate-evidence", message: "{}", level: "notice" }],
-  } as Run["jobs"][number][number];
-  return {
-    id: "9",
-    path: EXECUTE,
-    inputs: { request: "r1", tested_sha: MERGE },
-    createdAt: 0,
-    attempt: 1,
-    status: "completed",
-    cancelAsked: false,
-    gone: false,
-    jobs: [[job]],
-    ...more,
-  } as unknown as Run;
-}
-
-function check(more: Partial<CheckRun> = {}): CheckRun {
-  return {
-    id: "1",
-    appId: "4711",
-    name: "CI GPU gate",
-    headSha: HEAD,
-    externalId: "r1:0",
-    status: "completed",
-    conclusion: "success",
-    startedAt: 0,
-    completedAt: 0,
-    title: "",
-    summary: "",
-    text: "",
-    ...more,
-  };
-}
-
-function repository(more: Partial<Repository> = {}): Repository {
-  return {
-    id: "101",
-    owner: "acme",
-    name: "repo0",
-    pulls: new Map([[1, { number: 1, state: "open", headSha: HEAD, changes: [] }]]),
-    runs: new Map([["9", run()]]),
-    runners: new Map(),
-    checks: new Map([["1", check()]]),
-    cancels: [],
-    groups: new Map(),
-    mainHistory: [],
-    treeOf: (sha: string) => sha,
-    standing: "ok",
-    silences: [],
-    limits: {},
-    keepAlways: false,
-    keepHeads: new Set(),
-    heads: new Map([[HEAD, { prNumber: 1, files: [{ filename: "src/a.rs", status: "modified" }], mergeSha: MERGE }]]),
-    asks: new Map(),
-    config: "budget: { per_run: 2, per_day: 4, per_month: 9 }",
-    ...more,
-  } as unknown as Repository;
-}
-
-type Rows = Readonly<Record<string, readonly unknown[]>>;
-
-/** A world of one repository. `rows` answers a query by a word in it. */
-function world(
-  more: Partial<{
-    now: number;
-    pods: VirtualPod[];
-    repository: Repository;
-    rows: Rows;
-    money: readonly unknown[];
-    log: string[];
-    ticks: number[];
-    healed: boolean;
-    readOnly: boolean;
-    store: object;
-  }>,
-): WorldView {
-  const repo = more.repository ?? repository();
-  const store = { lock: () => ({ holder: null }), queueLength: () => 0, recentRequests: () => [], ...more.store };
-  const exec = (query: string): unknown[] => {
-    if (query.includes("FROM lock")) return [store.lock()];
-    for (const [word, rows] of Object.entries(more.rows ?? {})) if (query.includes(word)) return [...rows];
-    return [];
-  };
-  const host = {
-    repository: repo,
-    up: true,
-    startedAt: 0,
-    writes: Math.random(),
-    writesTo: (): number => host.writes,
-    lifted: new Map(),
-    keepAsked: new Set(),
-    destroyedRecords: new Set(),
-    sql: { exec },
-    gate: {
-      readOnly: more.readOnly ?? false,
-      store,
-    },
-  };
-  return {
-    now: more.now ?? 0,
-    skew: 0,
-    faults: { healed: more.healed ?? true, plan: { weights: new Map() } },
-    github: { repositories: [repo], tokens: new Set(["ghs_token"]) },
-    runpod: { pods: more.pods ?? [], apiKey: "rpa_KEY", billed: (one: VirtualPod) => (more.now ?? 0) - one.createdAt },
-    hosts: [host],
-    account: { sql: { exec: () => more.money ?? [] } },
-    ticks: more.ticks ?? [],
-    runpodUpSince: 0,
-    log: more.log ?? [],
-  } as unknown as WorldView;
-}
-
-function request(path: string, body: object | null, caller = "gate 101"): NetRequest {
-  const text = body === null ? "" : JSON.stringify(body);
-  return {
-    method: "POST",
-    path,
-    query: new URLSearchParams(),
-    headers: new SimHeaders({}),
-    body: text,
-    caller,
-    askedAt: 1,
-  };
-}
+import { check, checker, CODE, DOCS, HEAD, MERGE, MINUTE, pod, repository, request, run, world } from "./views.ts";
 
 describe("I1", () => {
   test("two paid pods of one repository", () => {
@@ -344,8 +162,13 @@ describe("I4", () => {
   });
 
   test("success for documentation needs no pod; for a head nobody pushed it is a lie", () => {
-    const docs = { prNumber: 1, files: [{ filename: "docs/a.md", status: "modified" }], mergeSha: MERGE };
-    expect(say({ repository: repository({ heads: new Map([[HEAD, docs]]) }) })).toBeNull();
+    const heads = new Map([[HEAD, { prNumber: 1, files: DOCS, mergeSha: MERGE }]]);
+    const open = (number: number, files: typeof DOCS) =>
+      [number, { number, state: "open", headSha: HEAD, changes: [], files }] as unknown as [number, Pull];
+    expect(say({ repository: repository({ heads, pulls: new Map([open(1, DOCS)]) }) })).toBeNull();
+    // Two pull requests of one commit: it speaks for both.
+    const shared = repository({ heads, pulls: new Map([open(1, DOCS), open(2, CODE)]) });
+    expect(say({ repository: shared, pods: [] })).toContain("without evidence");
     expect(say({}, check({ headSha: MERGE }))).toContain("which no pull request ever had");
   });
 });
@@ -546,6 +369,13 @@ test("I10: two open requests of one head, and one more than anybody asked for", 
   expect(step(1, 1)).toBeNull();
   expect(step(2, 2)).toContain("2 open requests");
   expect(step(2, 1)).toContain("asked for again 0 times");
+});
+
+test("I9: the night's comparison wrote something else than the bill", () => {
+  const gone = pod({ releasedAt: 100 });
+  const said = (billed_micros: number) => ({ "FROM ledger": [{ pod_id: "p1", proven_at: 100, billed_micros }] });
+  expect(checker("I9").end?.(world({ pods: [gone], now: 5_000, rows: said(5_000) }))).toBeNull();
+  expect(checker("I9").end?.(world({ pods: [gone], now: 5_000, rows: said(4_000) }))).toContain("the night wrote");
 });
 
 test("I11: a healthy pod at work is deleted for nothing", () => {
