@@ -241,8 +241,9 @@ describe("I5", () => {
 });
 
 describe("I6", () => {
-  const row = (seq: number, id: string, act: string, fence = 0) => ({
+  const row = (seq: number, id: string, act: string, fence = 0, at = 0) => ({
     seq,
+    at,
     request_id: id,
     act,
     facts: JSON.stringify({ fence }),
@@ -289,7 +290,7 @@ describe("I6", () => {
     const told = { audit: rows };
     const view = world({ rows: told, store: { lock: () => lockOf(told.audit).lock() } });
     over.step?.({ ...view, now: 1 });
-    told.audit = [row(4, "r1", "lock.release", 1)];
+    told.audit = [row(4, "r1", "lock.release", 1, 5)];
     for (const host of view.hosts) host.writes += 1;
     over.step?.({ ...view, now: 5 });
     told.audit = [];
