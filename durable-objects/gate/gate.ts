@@ -225,7 +225,7 @@ export class Gate {
       if (now - last >= every) this.store.putTask("reconcile", "repository", "reconcile", {}, now, now);
     }
     this.#loop.arm();
-    const unnamed = this.store.repository() === null;
+    const unnamed = this.store.isUnnamed();
     return { overdue, open: this.store.openRequests().length, pods: this.store.openLedgerPodIds(), unnamed };
   }
 
@@ -239,9 +239,9 @@ export class Gate {
     this.#inside.aggregates.forget(now);
   }
 
-  /** Tells the repository's name to a gate that never heard a delivery; it then looks for itself. A known name stays. */
+  /** Tells the repository's name to a gate that never heard a delivery, or whose name GitHub does not know; it then looks for itself. A known name stays. */
   introduce(repository: RepositoryRef, installationId: string): void {
-    if (this.#readOnly || this.store.repository() !== null) return;
+    if (this.#readOnly || !this.store.isUnnamed()) return;
     const now = this.#ports.clock.now();
     this.#ports.sql.transaction(() => {
       this.store.rememberRepository(repository, installationId);

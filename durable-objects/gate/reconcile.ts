@@ -35,6 +35,7 @@ export async function reconcile(
   if (!listed.ok) {
     // Not an error of anybody's: the next round is the retry.
     store.count("reconcile.unreadable");
+    if (listed.error.reason === "not-found") store.doubtName();
     return false;
   }
   const heads = new Map(listed.value.items.map((pull) => [pull.number, pull.headSha]));

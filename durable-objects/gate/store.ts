@@ -20,6 +20,8 @@ import { TaskTable } from "./task-table.ts";
 
 export type { AuditRow, Lane, LedgerLine, LockRow, StoredTask, StrayRow } from "./rows.ts";
 
+const DOUBTED = "name_doubted";
+
 export class Store extends TaskTable {
   readonly #sql: Sql;
   readonly #configs = new Map<string, RepositoryConfig>();
@@ -49,10 +51,21 @@ export class Store extends TaskTable {
     return { repository: { id, owner, name }, installationId: this.meta("installation_id") };
   }
 
+  /** GitHub has nothing of the name that is stored: a rename that nobody told, or damage. Cron then asks what it is called. */
+  doubtName(): void {
+    this.setMeta(DOUBTED, "1");
+  }
+
+  /** The repository's name is not known, or no longer believed. */
+  isUnnamed(): boolean {
+    return this.repository() === null || this.meta(DOUBTED) === "1";
+  }
+
   /** Written only when GitHub named it differently than last time: this is called for every delivery. */
   rememberRepository(repository: RepositoryRef, installationId: string | null): void {
     // GitHub names a repository that is gone, or an installation as a whole, by its id alone.
     if (repository.owner === "" || repository.name === "") return;
+    if (this.meta(DOUBTED) === "1") this.setMeta(DOUBTED, "");
     const known = this.repository();
     const installation = installationId ?? known?.installationId ?? null;
     const same =

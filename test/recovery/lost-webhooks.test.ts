@@ -84,6 +84,18 @@ describe("I10: with every webhook lost", () => {
     expect(one.github.books.webhooks).toEqual([]);
   });
 
+  it("a stored name that GitHub does not know is asked for again, and what was left unsaid is said", async () => {
+    const one = await deaf();
+    one.gate.introduce({ id: REPOSITORY_ID, owner: "acme", name: "as-it-was-once-called" }, "77");
+    const head = one.openCode("renamed");
+    const { lookups } = startCron(one);
+    await one.until(head, "the verdict", ({ check }) => check.completed);
+    expect(lookups()).toBe(1);
+    expect(one.gate.store.repository()?.repository.name).toBe("tensors");
+    // It is believed again: cron has nothing to look for.
+    expect(one.gate.tick().unnamed).toBe(false);
+  });
+
   it("N59: a head that moved while its tests ran ends, and the new head is tested", async () => {
     const one = await deaf();
     startCron(one);
