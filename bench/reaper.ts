@@ -32,11 +32,19 @@ async function tick(
         if (gate === "down") return Promise.reject(new Error("down"));
         return Promise.resolve(questions.map(() => ({ kind: gate, since: null })));
       },
+      podsRemoved: () => {
+        rpc += 1;
+        return Promise.reject(new Error("down"));
+      },
     }),
     account: {
       listPods: () => Promise.resolve({ ok: true, value: { startedAt: NOW, complete: true, pods } }),
       beginSweep: () => Promise.resolve({ kind: "go", observations: {}, cursor: null }),
-      endSweep: () => Promise.resolve(),
+      owe: () => {
+        rpc += 1;
+        return Promise.resolve(true);
+      },
+      endSweep: () => Promise.resolve([]),
     },
     runpod: {
       deletePod: () => {

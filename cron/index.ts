@@ -136,6 +136,7 @@ function reapWords(status: ReapStatus): string {
     case "swept":
       return [
         `${status.own} own pods of ${status.listed} seen, ${status.reaped.length} reaped, ${status.suspected} suspected`,
+        ...((status.unbooked ?? 0) > 0 ? [`${status.unbooked} deleted and not booked yet`] : []),
         ...status.problems,
       ].join("; ");
   }

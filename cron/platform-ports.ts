@@ -33,9 +33,7 @@ export function platformCron(env: Env): CronPorts | null {
         podStandings: async (questions, listedAt) => inTime(async () => stub.podStandings(questions, listedAt)),
         adoptStray: async (podId, why, createdAt, price) =>
           inTime(async () => stub.adoptStray(podId, why, createdAt, price)),
-        removalOrdered: async (podId) => {
-          await inTime(async () => stub.removalOrdered(podId));
-        },
+        podsRemoved: async (removed) => inTime(async () => stub.podsRemoved(removed)),
         retentionOf: async (podId) => inTime(async () => stub.retentionOf(podId)),
         introduce: async (repository, installationId) => {
           await inTime(async () => stub.introduce(repository, installationId));
@@ -46,9 +44,9 @@ export function platformCron(env: Env): CronPorts | null {
       registered: async () => (await inTime(async () => account().registered())).map((repository) => repository.id),
       listPods: async (notBefore) => inTime(async () => account().listPods(notBefore), LIST_TIMEOUT_MS),
       beginSweep: async (leaseMs) => inTime(async () => account().beginSweep(leaseMs)),
-      endSweep: async (observations, cursor = null) => {
-        await inTime(async () => account().endSweep(observations, cursor));
-      },
+      owe: async (removal) => inTime(async () => account().owe(removal)),
+      endSweep: async (observations, cursor, settled, owed) =>
+        inTime(async () => account().endSweep(observations, cursor, settled, owed)),
       unregister: async (repositoryId, registeredBefore) =>
         inTime(async () => account().unregister(repositoryId, registeredBefore)),
     },

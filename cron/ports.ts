@@ -1,7 +1,7 @@
 /**
  * What the duties of a cron tick need. Gates and the account may fail: every duty says what it does then.
  */
-import type { SweepStart, Observations } from "../durable-objects/account/sweep-memory.ts";
+import type { Observations, OwedRemoval, SweepStart } from "../durable-objects/account/sweep-memory.ts";
 import type { BoardClient } from "../durable-objects/board-client.ts";
 import type { BillingTurn } from "../durable-objects/account/account.ts";
 import type { BookFinding, BooksSeen } from "../durable-objects/account/compare.ts";
@@ -11,6 +11,7 @@ import type { Bill, BillsTaken, BillWindow } from "../durable-objects/gate/bills
 import type { GateTick } from "../durable-objects/gate/gate.ts";
 import type { GateMoney } from "../durable-objects/gate/money.ts";
 import type { AccountAnswer, PodListing } from "../durable-objects/gate/ports.ts";
+import type { RemovedPod } from "../durable-objects/gate/removals.ts";
 import type { RetentionRecord } from "../durable-objects/gate/retention.ts";
 import type { PodQuestion, PodStanding } from "../durable-objects/gate/standing.ts";
 import type { GitHubAppClient } from "../shared/github/app-client.ts";
@@ -25,8 +26,8 @@ export interface CronGate {
   tick(): Promise<GateTick>;
   podStandings(questions: readonly PodQuestion[], listedAt: Millis): Promise<readonly PodStanding[]>;
   adoptStray(podId: string, why: string, createdAt: Millis | null, pricePerHour: number | null): Promise<boolean>;
-  /** RunPod has answered 204 to cron's order to delete a pod that this gate says it owns. */
-  removalOrdered?(podId: string): Promise<void>;
+  /** Pods that are gone by cron's order. Gives those that the gate need not be told of again. */
+  podsRemoved(removed: readonly RemovedPod[]): Promise<readonly string[]>;
   /** What keeps a pod for debugging; null: nothing does. */
   retentionOf?(podId: string): Promise<RetentionRecord | null>;
   /** Tells the repository's name to a gate that never heard a delivery. */
@@ -38,7 +39,15 @@ export interface CronAccount {
   registered(): Promise<readonly string[]>;
   listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>>;
   beginSweep(leaseMs: Millis): Promise<SweepStart>;
-  endSweep(observations: Observations, cursor?: string | null): Promise<void>;
+  /** Remembers a deletion before it is ordered. False: there is no room for it. */
+  owe(removal: OwedRemoval): Promise<boolean>;
+  /** `settled`, `owed`: removals that are no longer owed, and those that are. Gives the pods that found no room. */
+  endSweep(
+    observations: Observations,
+    cursor: string | null,
+    settled: readonly string[],
+    owed: readonly OwedRemoval[],
+  ): Promise<readonly string[]>;
   /** Takes a repository off the register, unless it was put there again since. */
   unregister?(repositoryId: string, registeredBefore: Millis): Promise<boolean>;
 }

@@ -3,8 +3,8 @@
  * sticks or a gate's memory is gone, and needs nothing but RunPod to enforce the backstop.
  *
  * A pod to be removed is handed to its gate, which proves it gone and books it. A gate that does not take it (no answer, or
- * a request of its own holds the pod beyond the backstop) does not save the pod: it is deleted from here. Pods that are
- * not proven ours are counted and left alone.
+ * a request of its own holds the pod beyond the backstop) does not save the pod: it is deleted from here, and the gate is
+ * told of it, later if need be (owed.ts). Pods that are not proven ours are counted and left alone.
  */
 import type { SweepStart } from "../durable-objects/account/sweep-memory.ts";
 import type { PodListing } from "../durable-objects/gate/ports.ts";
@@ -22,6 +22,7 @@ import type { Millis } from "../shared/ports.ts";
 import { unreachable } from "../shared/result.ts";
 import { podIsGone, type Pod } from "../shared/runpod/pod.ts";
 import { ownedBy } from "../shared/runpod/tags.ts";
+import { Owed } from "./owed.ts";
 import type { CronPorts, ReapBudget } from "./ports.ts";
 import { messageOf, type GateVisit } from "./wake-gates.ts";
 
@@ -44,7 +45,9 @@ export interface ReapStatus {
   readonly suspected: number;
   /** Pods that wait for the next tick, because this one's requests are used up. */
   readonly left?: number;
-  /** Repositories that an own pod names. */
+  /** Pods that were deleted from here and that their gates have not booked yet. */
+  readonly unbooked?: number;
+  /** Repositories that an own pod names, or a pod that was deleted from here a moment ago. */
   readonly repositories?: readonly string[];
   readonly reaped: readonly ReapedPod[];
   readonly problems: readonly string[];
@@ -103,10 +106,12 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
     });
   if (start.kind === "busy") return { ...NOTHING, kind: "skipped" };
 
+  const owed = new Owed(ports, (problem) => problems.push(problem), start.owed, start.unreadable);
   const observations: Record<string, Observation> = {};
   const budget = new Budget(ports.budget ?? { lookups: Infinity, removals: Infinity });
   try {
     const listing = await list(ports, problems);
+    await owed.tellAll(listing);
     if (listing === null) {
       // Nothing was seen, so nothing is cleared.
       Object.assign(observations, start.observations);
@@ -153,7 +158,7 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
           break;
         case "reap":
         case "read-retention": {
-          const removed = await remove(own, decision.reason, standing, budget, ports, problems);
+          const removed = await remove(own, decision.reason, standing, { budget, owed, ports, problems });
           if (removed !== null) reaped.push(removed);
           else if (facts.observed !== null) observations[own.pod.id] = facts.observed;
           break;
@@ -168,14 +173,20 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
       own: sorted.own.length,
       suspected: Object.keys(observations).length,
       left: budget.left,
-      repositories: [...new Set(sorted.own.map((own) => own.repositoryId))],
+      unbooked: owed.waiting,
+      repositories: [...new Set([...sorted.own.map((own) => own.repositoryId), ...owed.repositories])],
       reaped,
       problems,
     };
   } finally {
-    await ports.account.endSweep(observations, budget.cursor).catch((error: unknown) => {
-      problems.push(`The sweep could not be remembered: ${messageOf(error)}.`);
-    });
+    const changes = owed.changes();
+    const noRoom = await ports.account
+      .endSweep(observations, budget.cursor, changes.settled, changes.owed)
+      .catch((error: unknown) => {
+        problems.push(`The sweep could not be remembered: ${messageOf(error)}.`);
+        return null;
+      });
+    owed.ended(noRoom);
   }
 }
 
@@ -323,23 +334,40 @@ function gateWord(standing: PodStanding | null): GateView {
   }
 }
 
+interface Hands {
+  readonly budget: Budget;
+  readonly owed: Owed;
+  readonly ports: CronPorts;
+  readonly problems: string[];
+}
+
 /** Null: this tick's requests are used up, and its gate does not take it. */
 async function remove(
   own: OwnPod,
   reason: ReapReason,
   standing: PodStanding | null,
-  budget: Budget,
-  ports: CronPorts,
-  problems: string[],
+  hands: Hands,
 ): Promise<ReapedPod | null> {
   const { pod, repositoryId } = own;
-  let how: ReapedPod["how"] | null = await handOver(own, reason, standing, ports, problems);
+  const { ports } = hands;
+  const paid = { createdAt: earliest(pod.createdAtMs, standing?.since ?? null), pricePerHour: priceOf(pod) };
+  let how: ReapedPod["how"] | null = await handOver(own, reason, standing, paid, hands);
   if (how === null) {
-    if (!budget.take("removal", pod.id)) return null;
-    how = await orderDeletion(own, ports, problems);
+    if (!hands.budget.take("removal", pod.id)) return null;
+    how = await orderDeletion(own, reason, paid, hands);
   }
   ports.log({ event: "cron.reaped", pod: pod.id, repository: repositoryId, reason, how });
   return { podId: pod.id, repositoryId, reason, how };
+}
+
+interface Paid {
+  readonly createdAt: Millis | null;
+  readonly pricePerHour: number | null;
+}
+
+/** Stopped pods show 0: that is no price. */
+function priceOf({ costPerHour }: Pod): number | null {
+  return costPerHour !== null && costPerHour > 0 ? costPerHour : null;
 }
 
 /** Null: the gate does not remove it, so this sweep must. A removal under way beyond the backstop gets help from here. */
@@ -347,37 +375,33 @@ async function handOver(
   own: OwnPod,
   reason: ReapReason,
   standing: PodStanding | null,
-  ports: CronPorts,
-  problems: string[],
+  { createdAt, pricePerHour }: Paid,
+  { ports, problems }: Hands,
 ): Promise<"handed-over" | "failed" | null> {
   if (standing === null || standing.kind === "current") return null;
-  const createdAt = earliest(own.pod.createdAtMs, standing.since);
   try {
-    // Stopped pods show 0: that is no price.
-    const price = own.pod.costPerHour !== null && own.pod.costPerHour > 0 ? own.pod.costPerHour : null;
-    const taken = await ports.gate(own.repositoryId).adoptStray(own.pod.id, reapReasonCode(reason), createdAt, price);
+    const gate = ports.gate(own.repositoryId);
+    const taken = await gate.adoptStray(own.pod.id, reapReasonCode(reason), createdAt, pricePerHour);
     return taken ? "handed-over" : null;
   } catch (error) {
     problems.push(`The gate of repository ${own.repositoryId} did not take pod ${own.pod.id}: ${messageOf(error)}.`);
-    // Its gate answered a moment ago, and a pod deleted from here would never be booked: the next minute asks again. Beyond
-    // the backstop it goes, booked or not.
+    // Its gate answered a moment ago and books best what it removes itself: the next minute asks again. Beyond the backstop
+    // it goes all the same.
     const overdue = createdAt === null || ports.clock.now() - createdAt >= ports.limits.backstopMs;
     return overdue ? null : "failed";
   }
 }
 
-async function orderDeletion(own: OwnPod, ports: CronPorts, problems: string[]): Promise<"deleted" | "failed"> {
-  const podId = own.pod.id;
+async function orderDeletion(
+  { pod, repositoryId, attemptId }: OwnPod,
+  reason: ReapReason,
+  paid: Paid,
+  { owed, ports, problems }: Hands,
+): Promise<"deleted" | "failed"> {
+  const podId = pod.id;
+  await owed.intend({ podId, repositoryId, attemptId, why: reapReasonCode(reason), ...paid });
   const answer = await ports.runpod.deletePod(podId);
-  if (answer.kind === "deleted") {
-    // Its gate may wait to repeat an order that failed: it would book the wait as paid.
-    await ports
-      .gate(own.repositoryId)
-      .removalOrdered?.(podId)
-      .catch((error: unknown) => {
-        problems.push(`The gate of pod ${podId} was not told that it is deleted: ${messageOf(error)}.`);
-      });
-  }
+  if (answer.kind === "deleted") await owed.deleted(podId);
   if (answer.kind !== "failure") return "deleted";
   problems.push(`RunPod did not delete pod ${podId}: ${answer.failure.reason}.`);
   return "failed";

@@ -16,6 +16,7 @@ import { gateMoney, type GateMoney } from "./gate/money.ts";
 import type { AccountAnswer, AccountPort, Sql } from "./gate/ports.ts";
 import { explain, type ExplainQuestion, type OperatorAnswer, type OperatorWord } from "./gate/operator.ts";
 import { CallRate, POD_CALLS } from "./gate/rate.ts";
+import type { RemovedPod } from "./gate/removals.ts";
 import { retentionOf, type RetainAnswer, type RetainWord, type RetentionRecord } from "./gate/retention.ts";
 import { podStanding, type PodQuestion, type PodStanding } from "./gate/standing.ts";
 import { gateView, type GateView, type RequestView } from "./gate/view.ts";
@@ -84,9 +85,9 @@ export class RepositoryGate extends DurableObject<Env> {
     return this.#gate.adoptStray(podId, why, createdAt, pricePerHour);
   }
 
-  /** RunPod has answered 204 to somebody else's order to delete this pod. */
-  removalOrdered(podId: string): void {
-    this.#gate.removalOrdered(podId);
+  /** Pods that are gone by cron's order. Gives those that it need not be told of again. */
+  podsRemoved(removed: readonly RemovedPod[]): readonly string[] {
+    return this.#gate.podsRemoved(removed);
   }
 
   /** A recovery or validation asked for by a maintainer's run that the Worker has verified. */

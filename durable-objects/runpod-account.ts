@@ -8,7 +8,7 @@ import { Account, type BillingTurn } from "./account/account.ts";
 import type { BookFinding, BooksSeen } from "./account/compare.ts";
 import { Aged } from "./account/aged.ts";
 import type { Market } from "./account/market.ts";
-import { SweepMemory, type Observations, type SweepStart } from "./account/sweep-memory.ts";
+import { SweepMemory, type Observations, type OwedRemoval, type SweepStart } from "./account/sweep-memory.ts";
 import { Turns, type Turn } from "./account/turns.ts";
 import type { Bill } from "./gate/bills.ts";
 import type { AccountAnswer, PodListing, ReserveAnswer } from "./gate/ports.ts";
@@ -113,8 +113,18 @@ export class RunPodAccount extends DurableObject<Env> {
     return this.#sweeps.begin(systemClock.now(), leaseMs);
   }
 
-  endSweep(observations: Observations, cursor: string | null): void {
-    this.#sweeps.end(observations, cursor);
+  /** Remembers a deletion that the reaper is about to order. False: there is no room for it. */
+  owe(removal: OwedRemoval): boolean {
+    return this.#sweeps.owe(removal);
+  }
+
+  endSweep(
+    observations: Observations,
+    cursor: string | null,
+    settled: readonly string[],
+    owed: readonly OwedRemoval[],
+  ): readonly string[] {
+    return this.#sweeps.end(observations, cursor, settled, owed);
   }
 
   /** A duty of cron that is not for every tick; see turns.ts. */

@@ -49,8 +49,7 @@ export function cronPortsOf(
         ),
       adoptStray: (podId, why, createdAt, price) =>
         rpc("gate", "adoptStray", () => inGate(id, (host) => host.gate.adoptStray(podId, why, createdAt, price))),
-      removalOrdered: (podId) =>
-        rpc("gate", "removalOrdered", () => inGate(id, (host) => host.gate.removalOrdered(podId))),
+      podsRemoved: (removed) => rpc("gate", "podsRemoved", () => inGate(id, (host) => host.gate.podsRemoved(removed))),
       retentionOf: (podId) =>
         rpc("gate", "retentionOf", () => inGate(id, (host) => retentionOf(host.gate.store, podId))),
     }),
@@ -62,8 +61,9 @@ export function cronPortsOf(
       listPods: (notBefore) =>
         rpc("account", "listPods", () => world.account.inside((account) => account.listPods(notBefore))),
       beginSweep: (leaseMs) => rpc("account", "beginSweep", () => world.account.sweeps.begin(clock.now(), leaseMs)),
-      endSweep: (observations, cursor = null) =>
-        rpc("account", "endSweep", () => world.account.sweeps.end(observations, cursor)),
+      owe: (removal) => rpc("account", `owe ${removal.podId}`, () => world.account.sweeps.owe(removal)),
+      endSweep: (observations, cursor, settled, owed) =>
+        rpc("account", "endSweep", () => world.account.sweeps.end(observations, cursor, settled, owed)),
       unregister: (id, before) =>
         rpc("account", "unregister", () => world.account.inside((account) => account.unregister(id, before))),
     },

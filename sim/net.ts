@@ -63,8 +63,17 @@ export interface NetHooks {
   performing(server: Server, operation: string, request: NetRequest): void;
 }
 
+/** A call to an object of ours that was not performed. */
+export interface Unheard {
+  readonly service: string;
+  readonly operation: string;
+  readonly at: Millis;
+}
+
 export class Net {
   calls = 0;
+  /** What the account never heard, oldest first. */
+  readonly unheard: Unheard[] = [];
   readonly #scheduler: Scheduler;
   readonly #faults: Faults;
   readonly #rng: Prng;
@@ -159,7 +168,10 @@ export class Net {
         perform: (fate, settle) => {
           // An answer from memory or a refusal sets nothing going, and yet its asker goes on: now, not at the next event.
           this.#scheduler.activity += 1;
-          if (fate === "refuses" || this.isDown(service)) return fail(new Error(`${service} did not answer`));
+          if (fate === "refuses" || this.isDown(service)) {
+            if (service === "account") this.unheard.push({ service, operation, at: this.#scheduler.now });
+            return fail(new Error(`${service} did not answer`));
+          }
           let made: T | Promise<T>;
           try {
             made = perform();

@@ -4,7 +4,7 @@ import type { Faults } from "./faults.ts";
 import type { VirtualGitHub } from "./github.ts";
 import type { CheckRun, Repository } from "./github-model.ts";
 import type { AccountHost, GateHost } from "./hosts.ts";
-import type { NetRequest } from "./net.ts";
+import type { NetRequest, Unheard } from "./net.ts";
 import type { VirtualPod, VirtualRunPod } from "./runpod.ts";
 
 export interface WorldView {
@@ -15,6 +15,8 @@ export interface WorldView {
   readonly runpod: VirtualRunPod;
   readonly hosts: readonly GateHost[];
   readonly account: AccountHost;
+  /** Calls that did not come through to the account. */
+  readonly net: { readonly unheard: readonly Unheard[] };
   /** Instants at which a cron tick began that was not lost, newest last. */
   readonly ticks: readonly Millis[];
   /** Since when RunPod answers without an interruption. */

@@ -266,6 +266,8 @@ export class World implements WorldView {
   /** Nothing open, nothing rented, nothing left to say. */
   #atRest(): boolean {
     if (this.runpod.pods.some((pod) => pod.releasedAt === null)) return false;
+    // Nor is a gate still to be told what cron deleted.
+    if (this.account.sql.exec("SELECT key FROM meta WHERE key LIKE 'owed:%'").length > 0) return false;
     return this.hosts.every((host) => {
       if (!host.up) return false;
       const { store } = host.gate;

@@ -14,3 +14,16 @@ export function keepMeta(sql: Sql, key: string, value: string): void {
     value,
   );
 }
+
+/** The values whose keys begin with `prefix`, in the order of their keys. */
+export function metasUnder(sql: Sql, prefix: string): readonly { readonly key: string; readonly value: string }[] {
+  return sql.exec<{ key: string; value: string }>(
+    `SELECT key, value FROM meta WHERE key >= ? AND key < ? ORDER BY key`,
+    prefix,
+    `${prefix}\u{10ffff}`,
+  );
+}
+
+export function dropMeta(sql: Sql, key: string): void {
+  sql.exec(`DELETE FROM meta WHERE key = ?`, key);
+}

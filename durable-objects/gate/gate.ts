@@ -24,11 +24,12 @@ import { releaseParked } from "./parked.ts";
 import { sha256Hex } from "./perform.ts";
 import { takePodCall, type PodWord } from "./pod-call.ts";
 import type { GatePorts, Sql } from "./ports.ts";
+import { takeRemoval, type RemovedPod } from "./removals.ts";
 import { retainPod, type RetainAnswer, type RetainWord } from "./retention.ts";
 import { beginEpoch, migrate, MIGRATIONS } from "./schema.ts";
 import { Steps } from "./steps.ts";
 import type { Store } from "./store.ts";
-import { beginStray, strayOrdered } from "./strays.ts";
+import { beginStray } from "./strays.ts";
 import { requestView, type RequestView } from "./view.ts";
 import { Work } from "./work.ts";
 
@@ -178,28 +179,17 @@ export class Gate {
   }
 
   /**
-   * RunPod has answered 204 to somebody else's order to delete this pod. That is as good as our own: the pod has cost what it
-   * has cost, and a removal that waits out a failure of its own order goes on with the proof. One under way has its answer soon.
+   * Pods that are gone by cron's order; `removals.ts` says what follows. Gives those that it need not be told of again: none
+   * while nothing may be written.
    */
-  removalOrdered(podId: string): void {
-    if (this.#readOnly) return;
+  podsRemoved(removed: readonly RemovedPod[]): readonly string[] {
+    if (this.#readOnly) return [];
     const { sql } = this.#ports;
-    sql.transaction(() => {
-      const owner = this.store.openRequests().find((request) => {
-        const attempt = "attempt" in request.state ? request.state.attempt : null;
-        return attempt?.pod?.id === podId;
-      });
-      if (owner === undefined) return strayOrdered(podId, this.#ports, this.store);
-      const task = this.store.taskOf("main", owner.id);
-      if (task === null || task.kind !== "delete-pod" || task.startedAt !== null) return;
-      this.store.removeTask(task.id);
-      this.#steps.apply(owner.id, {
-        kind: "done",
-        taskId: task.id,
-        done: { task: "delete-pod", outcome: { kind: "deleted" } },
-      });
-    });
+    const taken = removed.filter((one) =>
+      sql.transaction(() => takeRemoval(one, this.#ports, this.store, this.#steps)),
+    );
     this.#loop.arm();
+    return taken.map((one) => one.podId);
   }
 
   /**

@@ -7,7 +7,13 @@
 import * as z from "zod";
 import { configFrom } from "../../shared/config/load.ts";
 import { termsFrom } from "../../shared/config/terms.ts";
-import { attemptSchema, teardownSchema, type Attempt, type Limits } from "../../shared/lifecycle/model.ts";
+import {
+  attemptSchema,
+  teardownSchema,
+  type Attempt,
+  type GateRequest,
+  type Limits,
+} from "../../shared/lifecycle/model.ts";
 import {
   advanceTeardown,
   beginTeardown,
@@ -24,6 +30,7 @@ import type { Millis } from "../../shared/ports.ts";
 import { openCost } from "./costs.ts";
 import { costAtMost, spendUnasked } from "./money.ts";
 import type { GatePorts } from "./ports.ts";
+import type { RemovedPod } from "./removals.ts";
 import { deletePod, listPods, verifyGone } from "./remove-pod.ts";
 import type { LedgerLine, Store, StoredTask, StrayRow } from "./store.ts";
 import { readStored } from "./stored-json.ts";
@@ -120,6 +127,15 @@ export function deletionBlocks(
   return { kind: "over-cap", because: "deletion-blocks", detail };
 }
 
+/** The open request whose attempt has this pod; null: none has. */
+export function ownerOf(store: Store, podId: string): GateRequest | null {
+  const owner = store.openRequests().find((request) => {
+    const attempt = "attempt" in request.state ? request.state.attempt : null;
+    return attempt?.pod?.id === podId;
+  });
+  return owner ?? null;
+}
+
 /** `pricePerHour`: what whoever saw the pod was told, in USD; its own record may be gone before it is read. */
 export function beginStray(
   store: Store,
@@ -134,23 +150,39 @@ export function beginStray(
   if (known !== null && known.done_at === null && known.why === RETAINED) store.hurryTask("stray", podId, now);
   if (known !== null) return;
   // An attempt that owns it removes it itself.
-  const owner = store.openRequests().find((request) => {
-    const attempt = "attempt" in request.state ? request.state.attempt : null;
-    return attempt?.pod?.id === podId;
-  });
-  if (owner !== undefined) return;
+  if (ownerOf(store, podId) !== null) return;
   const since = createdAt ?? now;
   const attempt = strayAttempt(podId, since, pricePerHour);
   const move = beginTeardown({ attempt, run: null, jobEnded: false, limits: limitsFor(store) }, false, now);
+  openStray(store, podId, why, attempt, since, now);
+  follow(store, podId, why, since, attempt, move, now);
+}
+
+/**
+ * A pod that is gone by somebody else's order before this gate could remove it: booked up to `goneAt`, once it is proven gone
+ * like any other. Whoever calls has made sure that nobody here removes it. In a transaction.
+ */
+export function beginRemoved(store: Store, removed: RemovedPod, now: Millis): void {
+  const { podId, why, goneAt, pricePerHour } = removed;
   const line = store.ledgerLine(podId);
-  if (line === null) {
+  const since = Math.min(line?.paid_from ?? removed.createdAt ?? goneAt, goneAt);
+  const attempt = strayAttempt(podId, since, pricePerHour ?? line?.price_per_hour ?? null);
+  openStray(store, podId, why, attempt, since, now);
+  // Asked for and seen to be gone: what is left is the proof, and its lists must be newer than this.
+  const ordered = { ...newTeardown(now), step: "verify", deletedAt: goneAt } as const;
+  follow(store, podId, why, since, attempt, repeatTeardown(ordered, scopeOf(attempt, store), now), now);
+}
+
+/** Its line, unless the ledger has one, and the first word of it in the audit. */
+function openStray(store: Store, podId: string, why: string, attempt: Attempt, since: Millis, now: Millis): void {
+  if (store.ledgerLine(podId) === null) {
+    const pricePerHour = attempt.pod?.pricePerHour ?? null;
     store.ledger(
       { kind: "open", attemptId: attempt.id, podId, gpuId: null, tier: "stray", pricePerHour, paidFrom: since },
       "",
     );
   }
   store.audit(now, null, audit("stray.found", "reap-late-pod", { pod: podId, why }));
-  follow(store, podId, why, since, attempt, move, now);
 }
 
 /** Performs the next removal step of a stray. */

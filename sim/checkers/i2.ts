@@ -11,6 +11,8 @@ type Line = { pod_id: string; proven_at: number | null; closed_at: number | null
 
 /** Between the two lists of a proof. */
 const SPACING_MS = 10_000;
+/** The longest that one tick of cron with slow answers takes. */
+const TICK_MS = 300_000;
 
 /** What was asked of RunPod, by the providers' clock; no record of the product's. */
 class Asked {
@@ -18,11 +20,11 @@ class Asked {
   readonly lists: number[] = [];
   readonly #reads = new Map<string, number[]>();
   readonly #orders = new Map<string, number>();
-  /**
-   * Removed by cron while their gate gave no word or might write nothing. Known gap (seeds 1085, 3129 of the faults of
-   * RunPod): whoever comes back finds no such pod, and nobody tells it that there was one; the bill has it, the ledger not.
-   */
-  readonly unbooked = new Set<string>();
+  /** Pods that cron ordered gone, and when it last did so while the account remembered nothing of it. */
+  readonly #unremembered = new Map<string, number>();
+  readonly #remembered = new Set<string>();
+  /** Removed by cron while their gate gave no word or might write nothing. */
+  readonly behindItsGate = new Set<string>();
 
   hear(world: WorldView, operation: string, request: NetRequest): void {
     if (operation === "listPods") {
@@ -36,10 +38,25 @@ class Asked {
       return;
     }
     if (!this.#orders.has(id)) this.#orders.set(id, request.askedAt);
+    if (request.caller !== "cron") return;
     const repository = world.runpod.pods.find((pod) => pod.id === id)?.env["GPU_GATE_REPOSITORY_ID"];
     const host = world.hosts.find((one) => one.repository.id === repository);
-    const silent = host !== undefined && (!host.up || host.gate.readOnly || callsAreLost(world));
-    if (request.caller === "cron" && silent) this.unbooked.add(id);
+    if (host !== undefined && (!host.up || host.gate.readOnly || callsAreLost(world))) this.behindItsGate.add(id);
+    if (world.account.sql.exec("SELECT key FROM meta WHERE key = ?", `owed:${id}`).length > 0) this.#remembered.add(id);
+    else this.#unremembered.set(id, request.askedAt);
+  }
+
+  /**
+   * Cron had it deleted, and no call that was to say so came through to the account: not the one before the order, and not the
+   * end of that sweep. What its gate was not told then it is never told.
+   */
+  isUnsaid(world: WorldView, podId: string): boolean {
+    const at = this.#unremembered.get(podId);
+    if (at === undefined || this.#remembered.has(podId)) return false;
+    const { unheard } = world.net;
+    // One call that fails silences the account for the rest of its tick.
+    const before = unheard.some((one) => one.operation.startsWith("owe ") && one.at <= at && at - one.at < TICK_MS);
+    return before && unheard.some((one) => one.operation === "endSweep" && one.at >= at && one.at - at < TICK_MS);
   }
 
   /** What the proof lacks that this line claims, `skew` being how far the product's clock is from the providers'. */
@@ -90,7 +107,7 @@ export function i2(): Checker {
         const mine = lines(world, pod.id);
         if (mine.length !== 1) {
           // Lost before anybody could learn of it: there is nothing to book.
-          if (mine.length === 0 && (neverSeen(world, pod) || asked.unbooked.has(pod.id))) continue;
+          if (mine.length === 0 && (neverSeen(world, pod) || asked.isUnsaid(world, pod.id))) continue;
           return `${pod.id} has ${mine.length} lines in the ledger`;
         }
         const line = mine[0];
@@ -98,7 +115,7 @@ export function i2(): Checker {
           return `${pod.id} has no closing line in the ledger`;
         const missing = asked.missing(line, world.skew);
         if (missing !== null) return `${pod.id} is called gone without ${missing}`;
-        const wrong = estimateProblem(world, pod, line.estimate_micros, asked.unbooked.has(pod.id));
+        const wrong = estimateProblem(world, pod, line.estimate_micros, asked.behindItsGate.has(pod.id));
         if (wrong !== null) return wrong;
       }
       return strangeLine(world);

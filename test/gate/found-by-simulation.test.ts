@@ -331,8 +331,16 @@ test("RunPod's answer to cron's order ends what a pod costs, though the gate's o
   expect(gate.store.ledgerLine("p1")).toMatchObject({ closed_at: null });
   pass(1_000);
   const orderedAt = ports.clock.now();
-  gate.removalOrdered("p1");
-  gate.removalOrdered("p1");
+  const removed = {
+    podId: "p1",
+    attemptId: null,
+    why: "reap-backstop",
+    createdAt: 5,
+    pricePerHour: 9,
+    goneAt: orderedAt,
+  };
+  expect(gate.podsRemoved([removed])).toEqual(["p1"]);
+  expect(gate.podsRemoved([removed])).toEqual(["p1"]);
   calls.push("told");
   for (let times = 0; times < 8; times += 1) {
     await gate.run();

@@ -381,6 +381,7 @@ describe("cron", () => {
                 },
               ],
         adoptStray: async () => (did.push("handed over"), true),
+        podsRemoved: async () => (until === "gate-down" ? down() : ["p1"]),
         retentionOf: async () =>
           until === "unreadable" || until === "gate-down"
             ? down()
@@ -392,7 +393,8 @@ describe("cron", () => {
         registered: async () => [],
         listPods: async () => ({ ok: true, value: { startedAt: at, complete: true, pods: [pod.pod] } }),
         beginSweep: async () => ({ kind: "go", observations: {} }),
-        endSweep: async () => undefined,
+        owe: async () => true,
+        endSweep: async () => [],
       },
       runpod: { deletePod: async () => (did.push("deleted"), { kind: "deleted" }) },
       board: { write: async () => ok(null) },

@@ -98,15 +98,20 @@ class Fleet {
           this.pods = this.pods.filter((pod) => pod.id !== podId);
           return Promise.resolve(true);
         },
+        podsRemoved: (removed) =>
+          this.gate === "down"
+            ? Promise.reject(new Error("gate down"))
+            : Promise.resolve(removed.map((one) => one.podId)),
       }),
       account: {
         registered: () => Promise.resolve([]),
         listPods: () => Promise.resolve({ ok: true, value: { startedAt: this.now, complete: true, pods: this.pods } }),
         beginSweep: () => Promise.resolve({ kind: "go", observations: this.observations, cursor: this.cursor }),
-        endSweep: (observations, cursor = null) => {
+        owe: () => Promise.resolve(true),
+        endSweep: (observations, cursor) => {
           this.observations = observations;
           this.cursor = cursor;
-          return Promise.resolve();
+          return Promise.resolve([]);
         },
       },
       runpod: {

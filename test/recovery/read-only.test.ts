@@ -78,12 +78,14 @@ function cronOver(gate: Gate, pods: Pod[]): { readonly ports: CronPorts; readonl
         Promise.resolve(questions.map((question) => podStanding(gate.store, question, listedAt))),
       adoptStray: (podId: string, why: string, createdAt: number | null) =>
         Promise.resolve(gate.adoptStray(podId, why, createdAt)),
+      podsRemoved: (removed: Parameters<Gate["podsRemoved"]>[0]) => Promise.resolve(gate.podsRemoved(removed)),
     }),
     account: {
       registered: () => Promise.resolve([]),
       listPods: () => Promise.resolve({ ok: true, value: { startedAt: T0, complete: true, pods } }),
       beginSweep: () => Promise.resolve({ kind: "go", observations: {} }),
-      endSweep: () => Promise.resolve(),
+      owe: () => Promise.resolve(true),
+      endSweep: () => Promise.resolve([]),
     },
     runpod: {
       deletePod: (podId: string) => {

@@ -80,12 +80,19 @@ describe("I2", () => {
     );
   });
 
-  test("no line: only for what nobody was told of, or what cron removed while its gate might not write", () => {
+  test("no line: only for what nobody was told of, or what cron could tell neither its gate nor the account", () => {
     const lost = pod({ releasedAt: 1, vanished: true });
     expect(checker("I2").end?.(world({ pods: [lost] }))).toBeNull();
     expect(checker("I2").end?.(world({ pods: [lost], rows: { attempts: [{ id: "r1-1" }] } }))).toContain("0 lines");
-    expect(endAfter(PROOF, { pods: [gone], readOnly: true }, "cron")).toBeNull();
-    expect(endAfter(PROOF, { pods: [gone], readOnly: false }, "cron")).toContain("0 lines");
+    const unheard = ["owe p1", "endSweep"].map((operation, at) => ({ service: "account", operation, at }));
+    const end = (more: object, caller = "cron") => endAfter(PROOF, { pods: [gone], ...more }, caller);
+    expect(end({ unheard })).toBeNull();
+    expect(end({ unheard }, "gate 101")).toContain("0 lines");
+    const late = unheard.map((one) => ({ ...one, at: 5 + one.at }));
+    for (const few of [[], late, unheard.slice(0, 1), unheard.slice(1)]) {
+      expect(end({ unheard: few })).toContain("0 lines");
+    }
+    expect(end({ unheard, rows: { "FROM meta": [{ key: "owed:p1" }] } })).toContain("0 lines");
   });
 
   test("an estimate far from the bill", () => {

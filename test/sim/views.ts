@@ -135,6 +135,7 @@ export function world(
     repository: Repository;
     rows: Rows;
     money: readonly unknown[];
+    unheard: WorldView["net"]["unheard"];
     log: string[];
     ticks: number[];
     healed: boolean;
@@ -171,7 +172,8 @@ export function world(
     github: { repositories: [repo], tokens: new Set(["ghs_token"]) },
     runpod: { pods: more.pods ?? [], apiKey: "rpa_KEY", billed: (one: VirtualPod) => (more.now ?? 0) - one.createdAt },
     hosts: [host],
-    account: { sql: { exec: () => more.money ?? [] } },
+    account: { sql: { exec: (query: string) => more.money ?? exec(query) } },
+    net: { unheard: more.unheard ?? [] },
     ticks: more.ticks ?? [],
     runpodUpSince: 0,
     log: more.log ?? [],

@@ -95,6 +95,10 @@ class World implements CronPorts {
       this.standings[podId] = "current";
       return true;
     },
+    podsRemoved: async (removed) => {
+      this.#fail("gates");
+      return removed.map((one) => one.podId);
+    },
   });
 
   readonly account: CronAccount = {
@@ -111,9 +115,14 @@ class World implements CronPorts {
       this.#fail("account");
       return this.busy ? { kind: "busy", since: this.now } : { kind: "go", observations: this.observations };
     },
+    owe: async () => {
+      this.#fail("account");
+      return true;
+    },
     endSweep: async (observations) => {
       this.#fail("account");
       this.observations = observations;
+      return [];
     },
   };
 

@@ -1,6 +1,6 @@
 /** The small parts beside the gate and the account: standing of pods, memory of sweeps, rate of calls, the board's form. */
 import { describe, expect, it } from "vitest";
-import { SweepMemory } from "../../durable-objects/account/sweep-memory.ts";
+import { OWED_AT_MOST, SweepMemory, type OwedRemoval } from "../../durable-objects/account/sweep-memory.ts";
 import { Turns } from "../../durable-objects/account/turns.ts";
 import { BOARD_LIMIT, boardClient, type Board } from "../../durable-objects/board-client.ts";
 import { CallRate } from "../../durable-objects/gate/rate.ts";
@@ -81,6 +81,8 @@ describe("the standing of a pod at its gate", () => {
   });
 });
 
+const NOTHING_OWED = { owed: [], unreadable: [] };
+
 describe("the memory of sweeps", () => {
   const suspect = { p1: { suspicion: "unknown-pod", firstSeenAt: T0 } } as const;
 
@@ -92,7 +94,7 @@ describe("the memory of sweeps", () => {
 
   it("one at a time, until it ends or its lease is over", () => {
     const kept = memory();
-    expect(kept.begin(T0, 90_000)).toEqual({ kind: "go", observations: {}, cursor: null });
+    expect(kept.begin(T0, 90_000)).toEqual({ kind: "go", observations: {}, cursor: null, ...NOTHING_OWED });
     expect(kept.begin(T0 + 89_999, 90_000)).toEqual({ kind: "busy", since: T0 });
     expect(kept.begin(T0 + 90_000, 90_000).kind).toBe("go");
     kept.end({});
@@ -109,9 +111,65 @@ describe("the memory of sweeps", () => {
     const kept = memory();
     kept.begin(T0, 1);
     kept.end(suspect);
-    expect(kept.begin(T0 + 1, 1)).toEqual({ kind: "go", observations: suspect, cursor: null });
+    expect(kept.begin(T0 + 1, 1)).toEqual({ kind: "go", observations: suspect, cursor: null, ...NOTHING_OWED });
     kept.end({}, "p7");
-    expect(kept.begin(T0 + 2, 1)).toEqual({ kind: "go", observations: {}, cursor: "p7" });
+    expect(kept.begin(T0 + 2, 1)).toEqual({ kind: "go", observations: {}, cursor: "p7", ...NOTHING_OWED });
+  });
+
+  const owed = (podId: string, goneAt: number | null = null): OwedRemoval => ({
+    podId,
+    repositoryId: "101",
+    attemptId: "r1-1",
+    why: "reap-backstop",
+    createdAt: T0,
+    pricePerHour: 0.5,
+    orderedAt: T0 + 5,
+    goneAt,
+  });
+  const owedBy = (kept: SweepMemory, at: number) => {
+    const start = kept.begin(at, 1);
+    return start.kind === "go" ? start.owed : null;
+  };
+
+  it("keeps a deletion from before its order until a sweep says that it is settled", () => {
+    const kept = memory();
+    kept.begin(T0, 1);
+    expect(kept.owe(owed("p1"))).toBe(true);
+    // That sweep died: it never ended.
+    expect(owedBy(kept, T0 + 10)).toEqual([owed("p1")]);
+    kept.end({}, null, [], [owed("p1", T0 + 9), owed("p2", T0 + 9)]);
+    expect(owedBy(kept, T0 + 20)).toEqual([owed("p1", T0 + 9), owed("p2", T0 + 9)]);
+    kept.end({}, null, ["p1", "p7"]);
+    expect(owedBy(kept, T0 + 30)).toEqual([owed("p2", T0 + 9)]);
+  });
+
+  it("loses none to a sweep that was not told what is remembered", () => {
+    const kept = memory();
+    kept.owe(owed("p1"));
+    kept.end({});
+    expect(owedBy(kept, T0)).toEqual([owed("p1")]);
+  });
+
+  it("has an end, and says what found no room", () => {
+    const kept = memory();
+    const many = Array.from({ length: OWED_AT_MOST }, (_, index) => owed(`p${index}`));
+    expect(kept.end({}, null, [], many)).toEqual([]);
+    expect(kept.owe(owed("late"))).toBe(false);
+    expect(kept.end({}, null, [], [owed("p1", T0 + 9), owed("late")])).toEqual(["late"]);
+    expect(kept.end({}, null, ["p1"], [owed("late")])).toEqual([]);
+    expect(owedBy(kept, T0)).toHaveLength(OWED_AT_MOST);
+  });
+
+  it("a damaged row costs the others nothing, and still names its pod", () => {
+    const sql = nodeSql();
+    sql.exec("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)");
+    const kept = new SweepMemory(sql);
+    kept.owe(owed("p1"));
+    kept.owe(owed("p2"));
+    sql.exec("UPDATE meta SET value = '{' WHERE key = 'owed:p1'");
+    expect(kept.begin(T0, 1)).toMatchObject({ owed: [owed("p2")], unreadable: ["p1"] });
+    kept.end({}, null, ["p1"]);
+    expect(kept.begin(T0, 1)).toMatchObject({ owed: [owed("p2")], unreadable: [] });
   });
 });
 

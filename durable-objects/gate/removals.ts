@@ -1,0 +1,59 @@
+/**
+ * Pods that cron had deleted, told to their gate. That is as good as the gate's own order: the pod has cost what it has cost,
+ * and what is left is the proof and the one line in the ledger (I2).
+ *
+ * Told at once, or, where the gate was down, read-only or out of reach, by a later tick; and again until the gate has said that
+ * it need not be. So nothing here may happen twice.
+ */
+import type { Millis } from "../../shared/ports.ts";
+import type { GatePorts } from "./ports.ts";
+import type { Steps } from "./steps.ts";
+import type { Store } from "./store.ts";
+import { beginRemoved, ownerOf, strayOrdered } from "./strays.ts";
+
+export interface RemovedPod {
+  readonly podId: string;
+  /** As the pod's tags named it; null where its id alone was known. */
+  readonly attemptId: string | null;
+  /** A reason of the reaper's, for a ledger that has no line of it. */
+  readonly why: string;
+  /** Since when it was paid, as far as cron knew. */
+  readonly createdAt: Millis | null;
+  /** USD; null when cron was not told one. */
+  readonly pricePerHour: number | null;
+  /** RunPod's 204, or the first complete list that no longer showed it. */
+  readonly goneAt: Millis;
+}
+
+/** In a transaction. False: it must be told again, because an attempt still looks for this pod and may yet take it. */
+export function takeRemoval(removed: RemovedPod, ports: GatePorts, store: Store, steps: Steps): boolean {
+  const { podId } = removed;
+  const owner = ownerOf(store, podId);
+  if (owner !== null) {
+    const task = store.taskOf("main", owner.id);
+    // An order under way has its own answer soon. Before any order of its own, the request finds out by itself.
+    if (task === null || task.kind !== "delete-pod" || task.startedAt !== null) return true;
+    store.removeTask(task.id);
+    const done = { task: "delete-pod", outcome: { kind: "deleted" } } as const;
+    steps.apply(owner.id, { kind: "done", taskId: task.id, done });
+    return true;
+  }
+  if (store.stray(podId) !== null) {
+    strayOrdered(podId, ports, store);
+    return true;
+  }
+  const line = store.ledgerLine(podId);
+  if (line !== null && line.closed_at !== null) return true;
+  if (isLookedFor(removed, store)) return false;
+  beginRemoved(store, removed, ports.clock.now());
+  return true;
+}
+
+/** A create without an answer may have bought it: its attempt then opens the line, and has to close it. */
+function isLookedFor({ attemptId }: RemovedPod, store: Store): boolean {
+  if (attemptId === null) return false;
+  return store.openRequests().some((request) => {
+    const attempt = "attempt" in request.state ? request.state.attempt : null;
+    return attempt !== null && attempt.id === attemptId && attempt.pod === null;
+  });
+}

@@ -1,0 +1,156 @@
+/** Pods that cron had deleted, told to their gate late, twice, or while somebody still looks for them: one line each. */
+import { describe, expect, it } from "vitest";
+import { Gate } from "../../durable-objects/gate/gate.ts";
+import type { GatePorts } from "../../durable-objects/gate/ports.ts";
+import type { RemovedPod } from "../../durable-objects/gate/removals.ts";
+import { systemRandom } from "../../shared/ports.ts";
+import { ok } from "../../shared/result.ts";
+import { attemptAt, requestIn, states, T0 } from "../lifecycle/fixtures.ts";
+import { nodeSql } from "../support/node-sql.ts";
+
+const MINUTE = 60_000;
+const HOUR = 3_600_000;
+const GONE_AT = T0 - HOUR;
+
+/** Deleted an hour ago, after half an hour at 0.8 USD. */
+const REMOVED: RemovedPod = {
+  podId: "p1",
+  attemptId: "r1-1",
+  why: "reap-completed",
+  createdAt: GONE_AT - HOUR / 2,
+  pricePerHour: 0.8,
+  goneAt: GONE_AT,
+};
+
+function gateAt() {
+  let now = T0;
+  const asked: string[] = [];
+  const alive = new Set<string>();
+  const gate = new Gate({
+    sql: nodeSql(),
+    alarm: { set: () => undefined },
+    clock: { now: () => now },
+    random: systemRandom,
+    runpod: {
+      getPod: (id: string) => {
+        asked.push(`get ${id}`);
+        return Promise.resolve(
+          alive.has(id) ? { kind: "pod", pod: { status: "RUNNING", costPerHour: 0.8 } } : { kind: "not-found" },
+        );
+      },
+      deletePod: (id: string) => {
+        asked.push(`delete ${id}`);
+        return Promise.resolve({ kind: alive.delete(id) ? "deleted" : "not-found" });
+      },
+    },
+    account: {
+      listPods: () => Promise.resolve(ok({ startedAt: now, complete: true, pods: [] })),
+      commit: (id: string, micros: number) => (asked.push(`commit ${id} ${micros}`), Promise.resolve(ok(null))),
+    },
+    github: () => new Proxy({}, { get: () => () => Promise.resolve({ ok: false, error: { reason: "server" } }) }),
+    deployment: "testing",
+    appId: "1",
+    log: () => undefined,
+  } as unknown as GatePorts);
+  const rest = async (): Promise<void> => {
+    for (let times = 0; times < 8; times += 1) {
+      await gate.run();
+      now += MINUTE;
+    }
+  };
+  const lines = () => gate.sql.exec<{ pod_id: string }>("SELECT * FROM ledger");
+  return { gate, asked, alive, rest, lines };
+}
+
+describe("a pod that this gate never heard of", () => {
+  it("is booked up to when it was gone, once it is proven gone, and no longer", async () => {
+    const { gate, asked, rest, lines } = gateAt();
+    expect(gate.podsRemoved([REMOVED])).toEqual(["p1"]);
+    expect(lines()).toMatchObject([{ pod_id: "p1", closed_at: null, outcome: null }]);
+    await rest();
+    const line = gate.store.ledgerLine("p1");
+    expect(line).toMatchObject({
+      closed_at: GONE_AT,
+      estimate_micros: 400_000,
+      outcome: "reap-completed",
+      tier: "stray",
+    });
+    expect(line?.proven_at).toBeGreaterThan(T0);
+    expect(asked).toEqual(["get p1", "commit stray-p1 400000"]);
+  });
+
+  it("has one line however often it is told of", async () => {
+    const { gate, rest, lines } = gateAt();
+    gate.podsRemoved([REMOVED]);
+    expect(gate.podsRemoved([REMOVED, { ...REMOVED, goneAt: T0 }])).toEqual(["p1", "p1"]);
+    await rest();
+    const [closed] = lines();
+    expect(gate.podsRemoved([{ ...REMOVED, goneAt: T0 }])).toEqual(["p1"]);
+    await rest();
+    expect(lines()).toEqual([closed]);
+  });
+
+  it("that is there all the same is deleted from here, and booked to that time", async () => {
+    const { gate, asked, alive, rest, lines } = gateAt();
+    alive.add("p1");
+    gate.podsRemoved([REMOVED]);
+    await rest();
+    expect(asked).toContain("delete p1");
+    expect(lines()).toMatchObject([{ pod_id: "p1" }]);
+    expect(gate.store.ledgerLine("p1")?.closed_at).toBeGreaterThan(T0);
+  });
+
+  it("whose price and age nobody knew is booked at the most that it can have cost", async () => {
+    const { gate, rest } = gateAt();
+    gate.podsRemoved([{ ...REMOVED, createdAt: null, pricePerHour: null }]);
+    await rest();
+    expect(gate.store.ledgerLine("p1")).toMatchObject({
+      paid_from: GONE_AT,
+      closed_at: GONE_AT,
+      estimate_micros: null,
+    });
+    expect(gate.store.moneyOf("stray-p1")).toMatchObject({ state: "spent" });
+  });
+});
+
+it("a pod whose request has proven it gone and closed its line keeps that line", async () => {
+  const { gate, rest, lines } = gateAt();
+  const of = { attemptId: "r1-1", podId: "p1", pricePerHour: 0.8 };
+  gate.store.ledger({ kind: "open", gpuId: null, tier: "A", paidFrom: GONE_AT - HOUR, ...of }, "r1");
+  const end = { closedAt: GONE_AT + MINUTE, provenAt: T0, estimateMicros: 1, outcome: "tests-passed" };
+  gate.store.ledger({ kind: "close", ...of, ...end }, "r1");
+  const closed = lines();
+  expect(gate.podsRemoved([REMOVED])).toEqual(["p1"]);
+  await rest();
+  expect(lines()).toEqual(closed);
+  expect(gate.store.stray("p1")).toBeNull();
+});
+
+describe("a pod that an open request may have", () => {
+  const looking = (id: string) =>
+    requestIn(states.provisioning("look-up", { attempt: attemptAt("ambiguous", { id }) }));
+
+  it("is told again until the attempt that looks for it has ended", async () => {
+    const { gate, rest, lines } = gateAt();
+    const request = looking("r1-1");
+    gate.store.saveRequest(request);
+    expect(gate.podsRemoved([REMOVED, { ...REMOVED, podId: "p2", attemptId: "r9-1" }])).toEqual(["p2"]);
+    gate.store.saveRequest({ ...request, state: states.received() });
+    expect(gate.podsRemoved([REMOVED])).toEqual(["p1"]);
+    await rest();
+    expect(lines().map((line) => line.pod_id)).toEqual(["p2", "p1"]);
+  });
+
+  it("is left to the request that has it, whose order to delete it need not be repeated", () => {
+    const { gate, lines } = gateAt();
+    const state = states.cleaning("delete");
+    const podId = state.attempt?.pod?.id ?? "";
+    gate.store.saveRequest(requestIn(state));
+    const id = requestIn(state).id;
+    gate.store.putTask("main", id, "delete-pod", { kind: "delete-pod", podId }, T0 + HOUR, T0);
+    expect(gate.podsRemoved([{ ...REMOVED, podId }])).toEqual([podId]);
+    expect(gate.store.taskOf("main", id)?.kind).toBe("verify-gone");
+    expect(gate.store.stray(podId)).toBeNull();
+    expect(lines()).toEqual([]);
+  });
+});
