@@ -4,10 +4,11 @@
  * there, fails the run.
  *
  *   --list   names only        --seeds N   most seeds for each, instead of its own number
+ *   --jobs N so many at a time (default: one for each core)
  */
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
@@ -362,7 +363,7 @@ interface Outcome {
   readonly seconds: number;
 }
 
-function tryMutant(mutant: Mutant, seeds: number): Outcome {
+async function tryMutant(mutant: Mutant, seeds: number): Promise<Outcome> {
   const began = performance.now();
   const outcome = (verdict: Outcome["verdict"], how: string): Outcome => ({
     mutant,
@@ -385,7 +386,7 @@ function tryMutant(mutant: Mutant, seeds: number): Outcome {
     writeFileSync(file, changed);
     const args = [join(dir, "sim", "main.ts"), "--seeds", String(seeds), "--no-shrink"];
     if (mutant.faults !== null) args.push("--fault", mutant.faults.join(",") || "none");
-    const run = spawnSync(process.execPath, args, { cwd: dir, encoding: "utf8" });
+    const run = await runNode(args, dir);
     const caught = /seed (\d+): FAILED (\w+) at [\d.]+ s: (.*) \(\d+ events/.exec(run.stdout);
     if (caught !== null)
       return outcome("caught", `${caught[2]} at seed ${caught[1]}: ${(caught[3] ?? "").slice(0, 90)}`);
@@ -397,22 +398,40 @@ function tryMutant(mutant: Mutant, seeds: number): Outcome {
   }
 }
 
+function runNode(
+  args: readonly string[],
+  cwd: string,
+): Promise<{ stdout: string; stderr: string; status: number | null }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, { cwd, stdio: ["ignore", "pipe", "pipe"] });
+    const said = { stdout: "", stderr: "" };
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (said.stdout += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (said.stderr += text));
+    child.on("error", reject).on("close", (status) => resolve({ ...said, status }));
+  });
+}
+
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { list: { type: "boolean", default: false }, seeds: { type: "string" } },
+  options: { list: { type: "boolean", default: false }, seeds: { type: "string" }, jobs: { type: "string" } },
 });
 if (values.list) {
   for (const mutant of MUTANTS) console.log(mutant.name);
 } else {
   const chosen = MUTANTS.filter((mutant) => positionals.length === 0 || positionals.includes(mutant.name));
   const outcomes: Outcome[] = [];
-  for (const mutant of chosen) {
-    const outcome = tryMutant(mutant, values.seeds === undefined ? mutant.seeds : Number(values.seeds));
-    outcomes.push(outcome);
-    console.log(
-      `${outcome.verdict.padEnd(8)} ${mutant.name.padEnd(30)} ${mutant.kind.padEnd(10)} ${outcome.seconds.toFixed(0).padStart(4)} s  ${outcome.how}`,
-    );
-  }
+  const waiting = [...chosen];
+  const work = async (): Promise<void> => {
+    for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
+      const outcome = await tryMutant(mutant, values.seeds === undefined ? mutant.seeds : Number(values.seeds));
+      outcomes.push(outcome);
+      const { verdict, seconds, how } = outcome;
+      const name = mutant.name.padEnd(30);
+      console.log(`${verdict.padEnd(8)} ${name} ${mutant.kind.padEnd(10)} ${seconds.toFixed(0).padStart(4)} s  ${how}`);
+    }
+  };
+  const jobs = values.jobs === undefined ? availableParallelism() : Math.max(1, Number(values.jobs));
+  await Promise.all(Array.from({ length: jobs }, work));
   const bad = outcomes.filter((outcome) => outcome.verdict !== "caught");
   console.log(`${outcomes.length - bad.length} of ${outcomes.length} mutants caught`);
   process.exitCode = bad.length === 0 ? 0 : 1;
