@@ -238,7 +238,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: "  if (!admission.admitted) return {",
     replace: "  if (!admission.admitted && now < 0) return {",
     seeds: 200,
-    faults: ["small-budget", "pod-slow", "pod-runner-silent", "pod-never-boots", "user-rerequests"],
+    faults: ["tiny-budget", "small-budget", "pod-runner-silent", "pod-never-boots", "user-rerequests"],
   },
   {
     name: "settle-spends-nothing",
@@ -247,7 +247,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: "      micros ?? 0,\n      attemptId,\n    );\n  }\n}",
     replace: "      0,\n      attemptId,\n    );\n  }\n}",
     seeds: 200,
-    faults: ["small-budget", "pod-slow", "pod-runner-silent", "pod-never-boots", "user-rerequests"],
+    faults: ["tiny-budget", "small-budget", "pod-runner-silent", "pod-never-boots", "user-rerequests"],
   },
   {
     name: "wrong-hardware-accepted",
