@@ -1,4 +1,5 @@
 /** Calls of the control plane's own API, with errors that a person can act on. */
+import { isHeaderWord, NO_HEADER_WORD } from "../shared/header-word.ts";
 import type * as z from "zod";
 import { safeText } from "../shared/http.ts";
 import { err, ok, type Result } from "../shared/result.ts";
@@ -17,10 +18,18 @@ export function addressOf(given: string | undefined, io: Io): string {
   throw new UsageError("The control plane's address is missing: give --url or set GPU_GATE_URL.");
 }
 
+/** The operator's token where one is set; left out, what is public is asked. */
+export function tokenIfSet(io: Io): { readonly token?: string } {
+  const token = (io.env[TOKEN_VARIABLE] ?? "").trim();
+  if (token === "") return {};
+  if (!isHeaderWord(token)) throw new UsageError(`${TOKEN_VARIABLE} ${NO_HEADER_WORD}.`);
+  return { token };
+}
+
 /** The operator's token, or one sentence that says where it is looked for. */
 export function operatorToken(io: Io): string {
-  const token = io.env[TOKEN_VARIABLE] ?? "";
-  if (token !== "") return token;
+  const { token } = tokenIfSet(io);
+  if (token !== undefined) return token;
   throw new UsageError(`The operator's token is missing: set ${TOKEN_VARIABLE} to the deployment's OPERATOR_TOKEN.`);
 }
 

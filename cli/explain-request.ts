@@ -3,7 +3,7 @@ import * as z from "zod";
 import { safeText } from "../shared/http.ts";
 import { isRequestId } from "../shared/lifecycle/request-id.ts";
 import { EXIT_NO, EXIT_OK, type Io } from "./command.ts";
-import { callControlPlane, TOKEN_VARIABLE } from "./control-plane.ts";
+import { callControlPlane, tokenIfSet } from "./control-plane.ts";
 
 /** Read tolerantly: an older command must still show what it understands of a newer answer. */
 const answerSchema = z.object({
@@ -47,9 +47,8 @@ export function questionOf(subject: string): URLSearchParams {
 }
 
 export async function explainSubject(subject: string, url: string, json: boolean, io: Io): Promise<number> {
-  const token = io.env[TOKEN_VARIABLE] ?? "";
   const address = `${url}/api/explain?${questionOf(subject)}`;
-  const answer = await callControlPlane({ address, ...(token === "" ? {} : { token }) }, answerSchema, io);
+  const answer = await callControlPlane({ address, ...tokenIfSet(io) }, answerSchema, io);
   if (!answer.ok) {
     io.stderr(`gpu-gate explain: ${answer.error}\n`);
     return EXIT_NO;

@@ -1,4 +1,5 @@
 /** The small read-only GitHub client of the hosted jobs' commands: one GET, one answer, never an exception. */
+import { isHeaderWord, NO_HEADER_WORD } from "../shared/header-word.ts";
 import type { GetPage } from "../shared/policy/read-runners.ts";
 import { sameServerFetch } from "../shared/github/call.ts";
 import { githubAddress } from "./addresses.ts";
@@ -13,10 +14,14 @@ export const TOKEN_VARIABLES = ["GPU_GATE_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"] as
 
 /** Builds the client from the environment. The token goes to `GITHUB_API_URL` only, and only in the header. */
 export function githubGet(io: Io): GetPage {
-  const token = TOKEN_VARIABLES.map((name) => io.env[name]).find((value) => value !== undefined && value !== "");
-  if (token === undefined) {
-    return () => Promise.resolve({ kind: "failure", what: `no token: set ${TOKEN_VARIABLES[0]} to one that may read` });
-  }
+  const failed =
+    (what: string): GetPage =>
+    () =>
+      Promise.resolve({ kind: "failure", what });
+  const name = TOKEN_VARIABLES.find((one) => (io.env[one] ?? "").trim() !== "");
+  if (name === undefined) return failed(`no token: set ${TOKEN_VARIABLES[0]} to one that may read`);
+  const token = (io.env[name] ?? "").trim();
+  if (!isHeaderWord(token)) return failed(`${name} ${NO_HEADER_WORD}`);
   const base = githubAddress(io);
   return async (path) => {
     try {
@@ -41,7 +46,8 @@ export function githubGet(io: Io): GetPage {
 export function repositoryOf(option: string | undefined, io: Io): { readonly owner: string; readonly name: string } {
   const text = option ?? io.env["GITHUB_REPOSITORY"] ?? "";
   const match = /^([\w.-]+)\/([\w.-]+)$/u.exec(text);
-  const [, owner, name] = match ?? [];
+  // Of dots alone, it would be a step up in an address.
+  const [, owner, name] = match?.some((part) => /^\.+$/.test(part)) === false ? match : [];
   if (owner === undefined || name === undefined) {
     throw new UsageError(`the repository must be written as owner/name, not '${text}'; set --repository.`);
   }

@@ -5,6 +5,7 @@
  * and goes to GitHub's API in a header.
  * The control plane never sees it: it learns who asks from the dispatched run.
  */
+import { isHeaderWord, NO_HEADER_WORD } from "../shared/header-word.ts";
 import { execFile } from "node:child_process";
 import process from "node:process";
 import { exchange, GITHUB_API_VERSION } from "../shared/github/call.ts";
@@ -22,12 +23,12 @@ const COMMAND_TIMEOUT_MS = 15_000;
 /** The person's token, or what to do to have one. */
 export async function userToken(io: Io): Promise<Result<string, string>> {
   for (const name of TOKEN_VARIABLES) {
-    const value = io.env[name];
-    if (value !== undefined && value !== "") return ok(value);
+    const value = (io.env[name] ?? "").trim();
+    if (value !== "") return isHeaderWord(value) ? ok(value) : err(`${name} ${NO_HEADER_WORD}.`);
   }
   const printed = await output("gh", ["auth", "token", "--hostname", ghHost(io)], io);
   const token = printed?.trim() ?? "";
-  if (token !== "" && !/\s/.test(token)) return ok(token);
+  if (token !== "" && isHeaderWord(token)) return ok(token);
   return err("there is no GitHub token: run 'gh auth login', or set GH_TOKEN to a token that may start workflows.");
 }
 

@@ -6,6 +6,7 @@
  */
 import * as z from "zod";
 import { addressProblem } from "../shared/addresses.ts";
+import { isHeaderWord, NO_HEADER_WORD } from "../shared/header-word.ts";
 import { DEFAULT_REAP_LIMITS, type ReapLimits } from "../shared/lifecycle/reap.ts";
 import type { Millis } from "../shared/ports.ts";
 import { err, ok, type Result } from "../shared/result.ts";
@@ -13,7 +14,11 @@ import { err, ok, type Result } from "../shared/result.ts";
 const DEFAULT_LOOKUPS = 20;
 /** Keys and tokens are sent to most of these: over TLS, or to a server on this machine. */
 const url = z
-  .url({ protocol: /^https?$/ })
+  .string()
+  .trim()
+  // A parser takes spaces and line breaks out, and the setting would be another address than it shows.
+  .refine((text) => text === "" || isHeaderWord(text), "has a space, a line break or a character outside ASCII in it")
+  .pipe(z.url({ protocol: /^https?$/ }))
   .transform((text) => text.replace(/\/+$/, ""))
   .superRefine((text, context) => {
     const problem = addressProblem(text);
@@ -57,9 +62,18 @@ const limitsText = z
     }),
   );
 
+/** Sent in a header. What a shell or an editor left around it is no part of it. */
+function headerWord(missing: string) {
+  return z
+    .string()
+    .trim()
+    .min(1, missing)
+    .refine((text) => text === "" || isHeaderWord(text), NO_HEADER_WORD);
+}
+
 const settingsSchema = z.object({
   DEPLOYMENT: z.string().regex(/^[a-z0-9][a-z0-9-]{0,39}$/, "must be lower case letters, digits and dashes"),
-  GITHUB_APP_ID: z.string().min(1, "is missing: the number on the App's settings page"),
+  GITHUB_APP_ID: headerWord("is missing: the number on the App's settings page"),
   GITHUB_APP_PRIVATE_KEY: z.string().min(1, "is missing: the PEM file GitHub hands out"),
   GITHUB_WEBHOOK_SECRET: z.string().min(1, "is missing: the webhook secret of the App"),
   GITHUB_WEBHOOK_SECRET_PREVIOUS: z.string().default(""),
@@ -68,7 +82,7 @@ const settingsSchema = z.object({
     .regex(/^\s*(?:[1-9]\d*\s*(?:,\s*[1-9]\d*\s*)*)?$/, "must be numeric repository ids, separated by commas"),
   GITHUB_API_URL: url,
   GITHUB_WEB_URL: url,
-  RUNPOD_API_KEY: z.string().min(1, "is missing"),
+  RUNPOD_API_KEY: headerWord("is missing"),
   RUNPOD_API_URL: url,
   RUNPOD_GRAPHQL_URL: url,
   OIDC_ISSUER_URL: url,
@@ -77,7 +91,9 @@ const settingsSchema = z.object({
   STATUS_PAGE: z.enum(["on", "off"]),
   DEPLOYMENT_LIMITS: limitsText,
   // Optional: without it nobody is the operator, and the operator's routes are not there.
-  OPERATOR_TOKEN: z.union([z.literal(""), z.string().min(32, "must have 32 characters or more")]).default(""),
+  OPERATOR_TOKEN: z
+    .union([z.literal(""), headerWord("is missing").min(32, "must have 32 characters or more")])
+    .default(""),
 });
 
 export interface Settings {

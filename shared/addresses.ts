@@ -4,6 +4,9 @@
 
 /** What is wrong with the address as a place to send a secret to, as the end of a sentence; null when nothing is. */
 export function addressProblem(text: string): string | null {
+  // A parser takes spaces and line breaks out, and whoever pastes the text elsewhere does not.
+  // eslint-disable-next-line no-control-regex
+  if (/[\s\u0000-\u001f\u007f]/.test(text)) return "has a space or a line break in it";
   const url = URL.parse(text);
   if (url === null || !/^https?:$/.test(url.protocol)) return "is no https address";
   if (url.username !== "" || url.password !== "") return "must not carry a name or a password";

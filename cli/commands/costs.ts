@@ -6,7 +6,7 @@ import { costsAnswerSchema, type ToldCost } from "../../shared/cost/report.ts";
 import { groupCosts, GROUPINGS, totalCosts, type CostGroup, type Grouping } from "../../shared/cost/summary.ts";
 import { safeText } from "../../shared/http.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
-import { addressOf, callControlPlane, operatorToken, TOKEN_VARIABLE } from "../control-plane.ts";
+import { addressOf, callControlPlane, operatorToken, TOKEN_VARIABLE, tokenIfSet } from "../control-plane.ts";
 
 const usage = `
 gpu-gate costs [--from DAY] [--to DAY] [--group gpu|pr|reason] [--format table|csv|json] [--reconcile] [--url URL]
@@ -51,8 +51,7 @@ export const costsCommand: Command = {
     const query = new URLSearchParams();
     if (values.from !== undefined) query.set("from", values.from);
     if (values.to !== undefined) query.set("to", values.to);
-    const token = io.env[TOKEN_VARIABLE];
-    const call = { address: `${url}/api/costs?${query.toString()}`, ...(token ? { token } : {}) };
+    const call = { address: `${url}/api/costs?${query.toString()}`, ...tokenIfSet(io) };
     const answer = await callControlPlane(call, costsAnswerSchema, io);
     if (!answer.ok) {
       io.stderr(`gpu-gate costs: ${answer.error}\n`);

@@ -1,4 +1,5 @@
 /** `gpu-gate doctor`: looks at everything a deployment depends on, and says for each thing that it is fine or what to do. */
+import { isHeaderWord, NO_HEADER_WORD } from "../../shared/header-word.ts";
 import { parseArgs } from "node:util";
 import { createGitHubAppClient, type GitHubAppClient } from "../../shared/github/app-client.ts";
 import { createGitHubApp, type GitHubApp } from "../../shared/github/app.ts";
@@ -64,8 +65,9 @@ async function examine(io: Io, url: string): Promise<readonly Finding[]> {
     findings.push(...seen.findings);
     config = seen.config;
   }
-  const apiKey = io.env["RUNPOD_API_KEY"] ?? "";
+  const apiKey = (io.env["RUNPOD_API_KEY"] ?? "").trim();
   if (apiKey === "") findings.push(problem("RunPod", "RUNPOD_API_KEY is not set."));
+  else if (!isHeaderWord(apiKey)) findings.push(problem("RunPod", `RUNPOD_API_KEY ${NO_HEADER_WORD}: paste it again.`));
   else {
     const baseUrl = address("RUNPOD_API_URL", "https://api.runpod.io");
     const graphqlUrl = address("RUNPOD_GRAPHQL_URL", `${baseUrl}/graphql`);

@@ -2,6 +2,7 @@
  * `gpu-gate sweep`: asks the control plane, from outside, whether it is well, and lets it look for what is left over; or,
  * with RunPod's key, removes by itself what is older than the backstop. The second needs no control plane at all.
  */
+import { isHeaderWord, NO_HEADER_WORD } from "../../shared/header-word.ts";
 import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
@@ -89,8 +90,9 @@ function backstopOf(text: string | undefined): Millis {
 }
 
 async function sweepAccount(io: Io, deployment: string, execute: boolean, backstopMs: Millis): Promise<number> {
-  const apiKey = io.env["RUNPOD_API_KEY"] ?? "";
+  const apiKey = (io.env["RUNPOD_API_KEY"] ?? "").trim();
   if (apiKey === "") throw new UsageError("RUNPOD_API_KEY is not set: the sweep needs RunPod's key.");
+  if (!isHeaderWord(apiKey)) throw new UsageError(`RUNPOD_API_KEY ${NO_HEADER_WORD}.`);
   const baseUrl = addressFor("RUNPOD_API_URL", io.env["RUNPOD_API_URL"] || "https://api.runpod.io");
   const client = createRunPodClient({
     apiKey,

@@ -67,6 +67,14 @@ describe("an archive", () => {
     expect(await refusal(file("a"), link("a", "b"))).toContain("listed twice");
   });
 
+  it.each(["../x.part00", "/etc/x.part00", "x.part00/../../y", "..\\x.part00", "y.part00", "x.part00\n"])(
+    "is read from no part of another name than its own: %j",
+    async (part) => {
+      const text = await writeManifest({ name: "x", parts: [{ file: part, bytes: 0, sha256: SHA }], entries: [] });
+      expect(await parseManifest("x", text)).toMatchObject({ ok: false });
+    },
+  );
+
   it("leaves no target behind when it is refused", async () => {
     const dir = mkdtempSync(join(tmpdir(), "gpu-gate-security-"));
     try {
@@ -78,8 +86,8 @@ describe("an archive", () => {
         entries: [link("a", "../../x")],
       });
       writeFileSync(join(dir, "parts", "x.manifest"), text);
-      const answer = await gpuGate(["archive", "join", "--name", "x", "--from", "parts", "--to", "out"], { cwd: dir });
-      expect(answer.code).not.toBe(0);
+      const answer = await gpuGate(["archive", "join", "--name", "x", "--in", "parts", "--out", "out"], { cwd: dir });
+      expect([answer.code, answer.err]).toEqual([2, expect.stringContaining("'a' points outside of the folder")]);
       expect(existsSync(join(dir, "out"))).toBe(false);
     } finally {
       rmSync(dir, { recursive: true });

@@ -10,6 +10,7 @@ import { checkOrigin } from "../../shared/oidc/verify.ts";
 import { exchange, path, slashed } from "../../shared/github/call.ts";
 import { isPrintableByGit } from "../../shared/policy/paths.ts";
 import { API, stubClient } from "../github/stub.ts";
+import { gpuGate } from "../hosted/io.ts";
 import { claims, NOW, RECOVERY } from "../oidc/harness.ts";
 
 const RULES = {
@@ -126,6 +127,47 @@ describe("a name on its way into an address", () => {
       expect(decodeURIComponent(new URL(url).pathname.slice("/repos/octo/engine/branches/".length))).toBe(name);
     },
   );
+
+  it.each(["..", ".", "...", "%2e%2e", "a/b", "a?b", "a#b", "a\\b", "@evil.test", "a b", ""])(
+    "%j as an owner or a repository stays one name, or is none",
+    async (name) => {
+      for (const [owner, repo] of [
+        [name, "engine"],
+        ["octo", name],
+      ] as const) {
+        const asked: string[] = [];
+        const fetch = async (input: string) => {
+          asked.push(input);
+          return new Response("{}");
+        };
+        const call = { operation: "x", method: "GET", path: path`/repos/${owner}/${repo}/pulls` } as const;
+        const answer = await exchange({ fetch, clock: { now: () => 0 } }, call, (send) => send(`${API}${call.path}`));
+        const url = new URL(asked[0] ?? `${API}/repos/x/x/pulls`);
+        expect([url.origin, url.search, url.hash, url.pathname.split("/").length]).toEqual([API, "", "", 5]);
+        if (name === ".." || name === ".") expect([answer.ok, asked]).toEqual([false, []]);
+      }
+    },
+  );
+
+  it.each([
+    "../..",
+    "../engine",
+    "octo/..",
+    "./.",
+    "octo/.",
+    "octo/engine/x",
+    "octo/en?gine",
+    "octo/%2e%2e",
+    "/engine",
+    "octo/",
+  ])("%j is no repository for a command, and nothing is asked", async (repository) => {
+    const asked: string[] = [];
+    const answer = await gpuGate(["lanes", "--repository", repository, "--lane", "desk"], {
+      env: { GPU_GATE_TOKEN: "ghp_canary" },
+      fetch: async (input) => (asked.push(input), new Response("{}")),
+    });
+    expect([answer.code, asked]).toEqual([2, []]);
+  });
 
   it("cannot leave its repository with a file's path either", async () => {
     const { client, stub } = stubClient({});
