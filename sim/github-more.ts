@@ -3,7 +3,8 @@
  * runners, and what an App asks in its own name.
  */
 import { json, list, notFound, route, type Route, type ServerHandler } from "./github-wire.ts";
-import { iso, type OwnRunner, type Repository } from "./github-model.ts";
+import { iso, pullJson } from "./github-json.ts";
+import type { OwnRunner, Repository } from "./github-model.ts";
 import type { NetAnswer, NetRequest } from "./net.ts";
 import type { VirtualGitHub } from "./github.ts";
 
@@ -69,7 +70,7 @@ export const MORE_HANDLERS: Readonly<Record<string, ServerHandler>> = {
   commitPulls: (_server, repository, request, [sha = ""]) =>
     list(
       request,
-      [...repository.pulls.values()].filter((pull) => pull.headSha === sha).map((pull) => repository.pullJson(pull)),
+      [...repository.pulls.values()].filter((pull) => pull.headSha === sha).map((pull) => pullJson(repository, pull)),
       null,
     ),
   listRefs: (_server, repository, _request, [start = ""]) =>

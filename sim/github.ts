@@ -3,8 +3,11 @@ import { createHash } from "node:crypto";
 import type { Millis } from "../shared/ports.ts";
 import type { Faults } from "./faults.ts";
 import type { HookBook } from "./hook-book.ts";
-import { APP_ID, checkJson, CONFIG, iso, type CheckRun, type Repository } from "./github-model.ts";
+import { checkJson, iso, jobJson, pullJson, runJson } from "./github-json.ts";
+import { APP_ID, CONFIG, type CheckRun, type Repository } from "./github-model.ts";
 import { groupRefs, MORE_HANDLERS, MORE_ROUTES, ownRunnerJson, performAsApp } from "./github-more.ts";
+import { mintRunner } from "./github-runners.ts";
+import { cancelRun, cleanUp, dispatchRun } from "./github-runs.ts";
 import { json, list, notFound, route, type Route, type ServerHandler } from "./github-wire.ts";
 import type { NetAnswer, NetRequest, Server } from "./net.ts";
 import type { Prng } from "./prng.ts";
@@ -191,12 +194,12 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
   },
   getPull: (_server, repository, _request, [number = ""]) => {
     const pull = repository.pulls.get(Number(number));
-    return pull === undefined ? notFound() : json(200, repository.pullJson(pull));
+    return pull === undefined ? notFound() : json(200, pullJson(repository, pull));
   },
   listPulls: (_server, repository, request) =>
     list(
       request,
-      [...repository.pulls.values()].filter((pull) => pull.state === "open").map((pull) => repository.pullJson(pull)),
+      [...repository.pulls.values()].filter((pull) => pull.state === "open").map((pull) => pullJson(repository, pull)),
       null,
     ),
   listPullFiles: (_server, repository, request, [number = ""]) => {
@@ -217,7 +220,7 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
   dispatch: (server, repository, request, [file = ""]) => {
     const body = JSON.parse(request.body) as { ref: string; inputs: Record<string, string> };
     if (body.ref !== "main") return json(422, { message: "No ref found" });
-    const run = repository.dispatch(`.github/workflows/${file}`, body.inputs);
+    const run = dispatchRun(repository, `.github/workflows/${file}`, body.inputs);
     if (server.options.faults.strikes("dispatch-without-id", 0.15)) return { status: 204, body: "" };
     return json(200, { workflow_run_id: Number(run.id), run_url: "", html_url: "" });
   },
@@ -233,7 +236,7 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
       .filter((run) => since === "" || Math.floor(run.createdAt / 1000) * 1000 >= Date.parse(since));
     return list(
       request,
-      runs.toReversed().map((run) => repository.runJson(run)),
+      runs.toReversed().map((run) => runJson(repository, run)),
       "workflow_runs",
     );
   },
@@ -241,13 +244,13 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
     const run = repository.runs.get(id);
     if (run === undefined || run.gone) return notFound();
     server.read(request, id, run.attempt, run.status);
-    return json(200, repository.runJson(run));
+    return json(200, runJson(repository, run));
   },
   getRunAttempt: (server, repository, request, [id = "", attempt = "1"]) => {
     const run = repository.runs.get(id);
     if (run === undefined || run.gone || Number(attempt) > run.attempt) return notFound();
     if (Number(attempt) === run.attempt) server.read(request, id, run.attempt, run.status);
-    return json(200, repository.runJson(run, Number(attempt)));
+    return json(200, runJson(repository, run, Number(attempt)));
   },
   listJobs: (_server, repository, request, [id = "", attempt = "1"]) => {
     const run = repository.runs.get(id);
@@ -255,14 +258,14 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
     const jobs = run.jobs[Number(attempt) - 1] ?? [];
     return list(
       request,
-      jobs.map((job) => repository.jobJson(run, job, Number(attempt))),
+      jobs.map((job) => jobJson(repository, run, job, Number(attempt))),
       "jobs",
     );
   },
   listArtifacts: (_server, repository, request, [id = ""]) => {
     const run = repository.runs.get(id);
     if (run === undefined || run.gone) return notFound();
-    repository.cleanUp(run);
+    cleanUp(repository, run);
     return list(
       request,
       run.artifacts.map((artifact) => ({
@@ -291,7 +294,7 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
       attempt: run.attempt,
       lastRead: server.lastRead(request, id),
     });
-    return repository.cancel(run, false)
+    return cancelRun(repository, run, false)
       ? json(202, {})
       : json(409, { message: "Cannot cancel a workflow run that is completed" });
   },
@@ -299,7 +302,7 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
     if (server.options.faults.strikes("github-mint-refused", 0.3))
       return json(403, { message: "Resource not accessible by integration" });
     const body = JSON.parse(request.body) as { name: string; labels: string[] };
-    const runner = repository.mint(body.name, body.labels);
+    const runner = mintRunner(repository, body.name, body.labels);
     if (runner === null) return json(409, { message: "Already exists - A runner with the name already exists." });
     return json(201, { runner: runnerJson(runner), encoded_jit_config: runner.jit });
   },

@@ -4,6 +4,7 @@
  */
 import type { Faults } from "./faults.ts";
 import type { Repository, Runner } from "./github-model.ts";
+import { connectRunner, runnerLost } from "./github-runners.ts";
 import type { Prng } from "./prng.ts";
 import type { VirtualPod, VirtualRunPod } from "./runpod.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -119,10 +120,11 @@ function refuseRunner(pod: VirtualPod, around: MachineSurroundings): void {
     const repository = around.repository(pod.env["GPU_GATE_REPOSITORY_ID"] ?? "");
     // Some are told so as they register, some once they are online.
     if (around.rng.chance(0.5)) return refused();
-    const runner = repository?.connect(pod.env["GPU_GATE_JIT_CONFIG"] ?? "", () => undefined) ?? null;
+    const jit = pod.env["GPU_GATE_JIT_CONFIG"] ?? "";
+    const runner = repository === undefined ? null : connectRunner(repository, jit, () => undefined);
     if (runner === null) return exit(pod, around, "runner-exited", 1);
     around.scheduler.in(800, "runner told to go", () => {
-      repository?.lose(runner);
+      if (repository !== undefined) runnerLost(repository, runner);
       refused();
     });
   });
@@ -132,14 +134,12 @@ function startRunner(pod: VirtualPod, around: MachineSurroundings): void {
   if (pod.releasedAt !== null || !pod.runtimeUp) return;
   const { faults, rng, scheduler } = around;
   const repository = around.repository(pod.env["GPU_GATE_REPOSITORY_ID"] ?? "");
-  const runner = repository?.connect(pod.env["GPU_GATE_JIT_CONFIG"] ?? "", () => {
+  if (repository === undefined) return exit(pod, around, "runner-exited", 1);
+  const runner = connectRunner(repository, pod.env["GPU_GATE_JIT_CONFIG"] ?? "", () => {
     pod.busy = false;
     scheduler.in(500, "runner ends", () => exit(pod, around, "runner-exited", 0));
   });
-  if (repository === undefined || runner === undefined || runner === null) {
-    exit(pod, around, "runner-exited", 1);
-    return;
-  }
+  if (runner === null) return exit(pod, around, "runner-exited", 1);
   pod.busy = true;
   pod.onRelease = () => loseRunner(pod, repository, runner);
   if (faults.strikes("pod-lost-mid-job", 0.3)) {
@@ -156,7 +156,7 @@ function startRunner(pod: VirtualPod, around: MachineSurroundings): void {
 
 function loseRunner(pod: VirtualPod, repository: Repository, runner: Runner): void {
   pod.busy = false;
-  if (repository.runners.get(runner.id) === runner) repository.lose(runner);
+  if (repository.runners.get(runner.id) === runner) runnerLost(repository, runner);
 }
 
 function exit(pod: VirtualPod, around: MachineSurroundings, reason: string, code: number): void {

@@ -7,6 +7,8 @@ import type { DispatchedAsk } from "../durable-objects/gate/dispatched.ts";
 import type { Gate } from "../durable-objects/gate/gate.ts";
 import type { Faults, FaultKind } from "./faults.ts";
 import { RECOVERY, VALIDATION, type CheckRun, type MergeGroup, type Pull, type Repository } from "./github-model.ts";
+import { endGroup, queuePulls } from "./github-queue.ts";
+import { endOwnRun, ownRun } from "./github-runs.ts";
 import type { GateHost } from "./hosts.ts";
 import { Prng } from "./prng.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -119,7 +121,7 @@ export class Operators {
     const by = repository.users[this.#rng.int(0, 4) === 0 ? 2 : 0];
     const ask = this.#ask(repository, kind);
     if (by === undefined || ask === null) return;
-    const run = repository.ownRun(kind === "recovery" ? RECOVERY : VALIDATION, `${kind} by ${by.login}`, by);
+    const run = ownRun(repository, kind === "recovery" ? RECOVERY : VALIDATION, `${kind} by ${by.login}`, by);
     const keep = this.#rng.chance(0.3) ? { keepMinutes: this.#rng.int(5, 90) } : {};
     repository.ask(ask.headSha);
     const what = {
@@ -134,10 +136,10 @@ export class Operators {
         const answer = await this.#around.call(host, `open ${kind}`, (gate) => gate.openDispatched(what));
         this.#around.trace.note(`${kind} of ${ask.headSha.slice(0, 8)}: ${JSON.stringify(answer)}`);
         if ("requestId" in answer && "keepMinutes" in keep) host.keepAsked.add(answer.requestId);
-        repository.endOwnRun(run, "success");
+        endOwnRun(repository, run, "success");
       } catch {
         if (left > 0) this.#around.scheduler.in(10_000, "asked again", () => void tell(left - 1));
-        else repository.endOwnRun(run, "failure");
+        else endOwnRun(repository, run, "failure");
       }
     };
     void tell(ASKS);
@@ -167,7 +169,7 @@ export class Operators {
     const others = [...repository.pulls.values()].filter((one) => one !== pull && one.state === "open");
     // A queue that was set up carelessly takes in what has no green check.
     const second = this.#rng.chance(0.2) ? others[0] : undefined;
-    const group = repository.queue(second === undefined ? [pull] : [second, pull]);
+    const group = queuePulls(repository, second === undefined ? [pull] : [second, pull]);
     scheduler.in(repository.queueMinutes * 60_000, "the queue gives up", () =>
       this.#end(repository, group, "destroyed"),
     );
@@ -186,7 +188,7 @@ export class Operators {
   /** Whoever wanted it merged queues it once more. */
   #end(repository: Repository, group: MergeGroup, how: "merged" | "destroyed"): void {
     if (group.over !== null) return;
-    repository.endGroup(group, how);
+    endGroup(repository, group, how);
     const pull = group.pulls.at(-1);
     const { faults, scheduler } = this.#around;
     if (how === "merged" || pull === undefined || !faults.strikes("merge-queue", 0.4)) return;

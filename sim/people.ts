@@ -6,7 +6,6 @@ import { verdict } from "../shared/lifecycle/verdict.ts";
 import type { Faults } from "./faults.ts";
 import {
   CI,
-  checkJson,
   EXECUTE,
   PREPARE,
   type CheckRun,
@@ -15,6 +14,10 @@ import {
   type Repository,
   type User,
 } from "./github-model.ts";
+import { foreignCheck } from "./github-checks.ts";
+import { checkJson } from "./github-json.ts";
+import { changePull, commentOn, labelPull, openPull, pushTo } from "./github-pulls.ts";
+import { cancelRun, runAgain } from "./github-runs.ts";
 import type { GateHost } from "./hosts.ts";
 import { Prng } from "./prng.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -130,7 +133,7 @@ export class People {
       const draft = this.#around.faults.strikes("pull-draft", 0.3);
       if (index >= maxPulls || author === undefined) continue;
       scheduler.in(at, "pull request", () => {
-        const pull = repository.openPull(author, files, draft, fork);
+        const pull = openPull(repository, author, files, draft, fork);
         this.#disturb(repository, pull, author);
       });
     }
@@ -161,18 +164,18 @@ export class People {
       if (!failed || !faults.strikes("rerun-at-once", 0.9)) return;
       const bot = repository.users[0];
       scheduler.in(faults.stream("rerun-at-once").int(500, 15_000), "a bot runs it again", () => {
-        if (bot !== undefined) repository.rerun(run, bot);
+        if (bot !== undefined) runAgain(repository, run, bot);
       });
     };
     for (let times = 0; times < 3; times += 1) {
       this.#sometimes("user-cancels", 0.5, () => {
         const run = [...repository.runs.values()].filter((one) => one.path !== CI && one.status !== "completed").at(-1);
-        if (run !== undefined) repository.cancel(run, true);
+        if (run !== undefined) cancelRun(repository, run, true);
       });
       this.#sometimes("user-reruns", 0.5, () => {
         const run = [...repository.runs.values()].filter((one) => one.status === "completed" && !one.gone).at(-1);
         const user = repository.users[0];
-        if (run !== undefined && user !== undefined) repository.rerun(run, user);
+        if (run !== undefined && user !== undefined) runAgain(repository, run, user);
       });
       this.#sometimes("operator-stops", 0.5, () => {
         if (!host().up) return;
@@ -194,14 +197,14 @@ export class People {
       const files = rng.chance(0.8) ? CODE : rng.chance(0.7) ? DOCS : CI_FILES;
       if (author === undefined) continue;
       scheduler.in(Math.floor(share * horizonMs * 0.95), "pull request", () => {
-        const pull = repository.openPull(author, files, false, false);
+        const pull = openPull(repository, author, files, false, false);
         if (rng.chance(0.15)) {
           scheduler.in(rng.int(60_000, 3_600_000), "push", () => {
-            if (pull.state === "open") repository.push(pull, author, rng.hex(40), files);
+            if (pull.state === "open") pushTo(repository, pull, author, rng.hex(40), files);
           });
         }
         // Most are merged or closed within the day, which keeps the list of open ones what it is in life.
-        scheduler.in(rng.int(3_600_000, 14_400_000), "merged", () => repository.change(pull, author, "closed"));
+        scheduler.in(rng.int(3_600_000, 14_400_000), "merged", () => changePull(repository, pull, author, "closed"));
       });
     }
   }
@@ -249,11 +252,11 @@ export class People {
     const start = /start: (\w+)/.exec(repository.config)?.[1];
     // The button stays where it is when the head moves: whoever presses it then has approved what is no longer there.
     if (pull.headSha !== check.headSha && start !== "approval") return;
-    if (start === "label") return repository.label(pull, by, "run-gpu");
+    if (start === "label") return labelPull(repository, pull, by, "run-gpu");
     if (start === "comment") {
       const keeps = this.#around.faults.strikes("keep-words", 0.5);
       if (keeps) repository.keepHeads.add(pull.headSha);
-      return repository.comment(pull, by, keeps ? `/gpu run keep ${this.#rng.int(1, 90)}` : "/gpu run");
+      return commentOn(repository, pull, by, keeps ? `/gpu run keep ${this.#rng.int(1, 90)}` : "/gpu run");
     }
     repository.ask(check.headSha);
     if (start === "approval") {
@@ -272,11 +275,11 @@ export class People {
     for (let times = 0; times < 2; times += 1) {
       this.#sometimes("head-moves", 0.4, () => {
         if (pull.state === "open")
-          repository.push(pull, author, this.#rng.hex(40), this.#rng.chance(0.8) ? CODE : DOCS);
+          pushTo(repository, pull, author, this.#rng.hex(40), this.#rng.chance(0.8) ? CODE : DOCS);
       });
     }
     this.#sometimes("head-moves-back", 0.4, () => {
-      if (pull.state === "open" && pull.headSha !== before) repository.push(pull, author, before, CODE);
+      if (pull.state === "open" && pull.headSha !== before) pushTo(repository, pull, author, before, CODE);
     });
     this.#sometimes("same-head", 0.9, () => {
       if (pull.state !== "open") return;
@@ -284,17 +287,17 @@ export class People {
       const other = stream.chance(0.6);
       // Against another base the same commit is another change.
       const files = other ? stream.pick([CODE, DOCS]) : pull.files;
-      const twin = repository.openPull(author, files, false, false, pull);
-      if (other) repository.change(twin, author, "edited");
+      const twin = openPull(repository, author, files, false, false, pull);
+      if (other) changePull(repository, twin, author, "edited");
     });
     this.#sometimes("empty-commit", 0.5, () => {
-      if (pull.state === "open") repository.push(pull, author, this.#rng.hex(40), pull.files, true);
+      if (pull.state === "open") pushTo(repository, pull, author, this.#rng.hex(40), pull.files, true);
     });
     for (let times = 0; times < 2; times += 1) {
       this.#sometimes("foreign-check", 0.9, () => {
         const stream = faults.stream("foreign-check");
         const name = stream.pick([AGGREGATE, AGGREGATE, "clippy", "CI GPU gate"]);
-        repository.foreignCheck(pull.headSha, name, stream.chance(0.6) ? "success" : "failure");
+        foreignCheck(repository, pull.headSha, name, stream.chance(0.6) ? "success" : "failure");
       });
     }
     this.#sometimes("merge-conflict", 0.4, () => {
@@ -306,16 +309,16 @@ export class People {
     });
     this.#sometimes("pull-closes", 0.4, () => {
       if (pull.state !== "open") return;
-      repository.change(pull, author, "closed");
+      changePull(repository, pull, author, "closed");
       if (!faults.strikes("pull-reopens", 0.6)) return;
       this.#around.scheduler.in(this.#rng.int(500, Math.floor(horizonMs * 0.2)), "reopened", () =>
-        repository.change(pull, author, "reopened"),
+        changePull(repository, pull, author, "reopened"),
       );
     });
-    this.#sometimes("base-changes", 0.3, () => repository.change(pull, author, "edited"));
+    this.#sometimes("base-changes", 0.3, () => changePull(repository, pull, author, "edited"));
     if (pull.draft) {
       this.#around.scheduler.in(this.#rng.int(10_000, Math.floor(horizonMs * 0.5)), "ready", () => {
-        if (pull.draft) repository.change(pull, author, "ready_for_review");
+        if (pull.draft) changePull(repository, pull, author, "ready_for_review");
       });
     }
   }

@@ -12,6 +12,7 @@ import { planDisasters } from "./disasters.ts";
 import { Faults, type FaultPlan } from "./faults.ts";
 import { VirtualGitHub } from "./github.ts";
 import { APP_ID, Repository, type CheckRun, type Hook } from "./github-model.ts";
+import { changePull } from "./github-pulls.ts";
 import { HookBook, type HookDelivered } from "./hook-book.ts";
 import { AccountHost, GateHost, newOwner, type HostSurroundings } from "./hosts.ts";
 import { startMachine, type PodWordKind } from "./machine.ts";
@@ -258,7 +259,7 @@ export class World implements WorldView {
       host.repository.repairConfig();
       for (const pull of host.repository.pulls.values()) {
         pull.conflict = false;
-        if (pull.draft && pull.state === "open") host.repository.change(pull, pull.author, "ready_for_review");
+        if (pull.draft && pull.state === "open") changePull(host.repository, pull, pull.author, "ready_for_review");
       }
     }
   }

@@ -70,7 +70,6 @@ describe("what is written", () => {
     const long: Readonly<Record<string, string>> = {
       "docs/storage.md": "half of it are example rows that a script writes",
       "docs/gpu-gate.schema.json": "made from the configuration's schema",
-      "sim/github-model.ts": "GitHub's books under the virtual clock: one state that its questions and acts share",
       "test/github/client.test.ts": "one table: a row for every question the client asks",
     };
     const lines = (file: string): number => read(file).split("\n").length;
