@@ -273,6 +273,7 @@ export class Engine {
     live?.stopClock();
     live?.kill.abort();
     this.#live.delete(job);
+    job.forgiven = live?.interpreted?.planned.plan.continueOnError ?? false;
     const token = live?.interpreted?.token;
     if (token !== undefined) hub.credentials.revokeToken(token);
     hub.identity.revoke(job);
@@ -306,7 +307,7 @@ export class Engine {
     const { conclusion } = job;
     const told = conclusion === "success" || conclusion === "skipped" || conclusion === "cancelled";
     run.ended(key, { conclusion: told ? conclusion : "failure", outputs: interpreted?.outputs ?? {} });
-    if (told) return;
+    if (told || job.forgiven) return;
     const doomed = run.failsWith(key);
     for (const [other, live] of this.#live) {
       if (live.key !== null && doomed.includes(live.key) && attempt.jobs.includes(other)) this.#cancelJob(other);

@@ -173,6 +173,8 @@ export interface Job {
   readonly name: string;
   readonly labels: readonly string[];
   readonly selfHosted: boolean;
+  /** `continue-on-error` of the job itself: its failure does not fail the run. */
+  forgiven: boolean;
   status: "queued" | "in_progress" | "completed" | "waiting" | "pending";
   conclusion: Conclusion | null;
   readonly createdAt: Millis;

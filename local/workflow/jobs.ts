@@ -95,12 +95,12 @@ function ancestorsOf(run: RunPlan, needs: readonly string[]): readonly string[] 
   return [...found];
 }
 
-/** The combinations of a matrix as one: the worst conclusion; later combinations' outputs win. */
+/** The combinations of a matrix as one: the worst conclusion; later combinations' outputs win. A forgiven failure is none. */
 function mergedResult(run: RunPlan, id: string, results: ReadonlyMap<string, JobResult>): JobResult {
   const all = run.jobs.filter((job) => job.plan.id === id).flatMap((job) => results.get(job.key) ?? []);
-  const worst = (["failure", "cancelled", "success"] as const).find((one) =>
-    all.some((result) => result.conclusion === one),
-  );
+  const forgiven = run.jobs.some((job) => job.plan.id === id && job.plan.continueOnError);
+  const seen = all.map(({ conclusion }) => (forgiven && conclusion === "failure" ? "success" : conclusion));
+  const worst = (["failure", "cancelled", "success"] as const).find((one) => seen.includes(one));
   const outputs: Record<string, string> = {};
   for (const result of all) Object.assign(outputs, result.outputs);
   return { conclusion: worst ?? "skipped", outputs };

@@ -60,6 +60,8 @@ export interface JobPlan {
   readonly condition: Condition;
   readonly runsOn: readonly Template[];
   readonly timeoutMinutes: number;
+  /** Its failure fails no run, and to the jobs that need it it is a success; its check is red all the same. */
+  readonly continueOnError: boolean;
   /** Effective: the job's own, else the workflow's, else null (the repository's default). */
   readonly permissions: PermissionsPlan | null;
   /** Effective; null is GitHub's default for the event. */

@@ -141,6 +141,7 @@ class Builder {
       condition: this.#condition(raw.if, [...path, "if"]),
       runsOn: raw["runs-on"].map((label) => this.#template(label, [...path, "runs-on"])),
       timeoutMinutes: raw["timeout-minutes"],
+      continueOnError: raw["continue-on-error"],
       permissions: raw.permissions ?? workflow.permissions ?? null,
       cacheMode: raw["cache-mode"] ?? workflow["cache-mode"] ?? null,
       environment: raw.environment === undefined ? null : this.#template(raw.environment, [...path, "environment"]),

@@ -115,6 +115,7 @@ const jobSchema = z.strictObject({
   if: text.optional(),
   "runs-on": list,
   "timeout-minutes": z.number().positive().default(360),
+  "continue-on-error": z.boolean().default(false),
   permissions: permissionsSchema.optional(),
   "cache-mode": cacheModeSchema.optional(),
   strategy: strategySchema.optional(),

@@ -128,6 +128,51 @@ describe("a preparation whose content was built before", () => {
   });
 });
 
+describe("a look-up that fails as a whole", () => {
+  const LAST_WORD = "Say what may be used";
+  /** The shipped file, with a last step of the look-up that takes its machine's job down. */
+  const broken = (): string => {
+    const shipped = shippedText("gpu-gate-prepare.yml");
+    const text = shipped.replace(
+      'if [ "$HANDED_ON" = "success" ]; then usable=true',
+      "exit 1; if false; then usable=true",
+    );
+    expect(text).not.toBe(shipped);
+    return text;
+  };
+  const dispatch = async (text: string, request: string, files: Readonly<Record<string, string>> = {}) => {
+    bench.repo.commit({ files: { [PREPARE]: text, ...files } });
+    const inputs = { request, tested_sha: bench.repo.sha(), archive_key: KEY };
+    const id = bench.repo.dispatchWorkflow(PREPARE, "ada", inputs);
+    await bench.hook("workflow_run", "completed", ofRun(id));
+    const run = bench.repo.runs().find((one) => one.id === id);
+    if (run === undefined) throw new Error("no such run");
+    return run;
+  };
+  const ends = (run: WorkflowRun): unknown[] => [
+    jobOf(run, "Archives of an earlier run").conclusion,
+    jobOf(run, "Archives and host tests").conclusion,
+    run.attempts[0]?.conclusion,
+  ];
+
+  it("is a build, and the preparation goes well", async () => {
+    const run = await dispatch(broken(), "r-4");
+    expect(step(run, LAST_WORD, "Archives of an earlier run")).toBe("failure");
+    expect(step(run, "Build the archives")).toBe("success");
+    expect(ends(run)).toEqual(["failure", "success", "success"]);
+    putAside(run);
+  });
+
+  it("forgives nothing else: host tests that fail are a preparation that failed", async () => {
+    const run = await dispatch(broken(), "r-5", { ".github/gpu-gate/test-host.sh": "exit 1\n" });
+    expect(ends(run)).toEqual(["failure", "failure", "failure"]);
+    putAside(run);
+    bench.repo.commit({
+      files: { [PREPARE]: shippedText("gpu-gate-prepare.yml"), ".github/gpu-gate/test-host.sh": HOST_TESTS },
+    });
+  });
+});
+
 describe("gpu-gate archive find", () => {
   const undo: (() => void)[] = [];
   afterEach(() => {

@@ -125,6 +125,18 @@ describe("jobs", () => {
     expect(decide(run(), "matrix (b)", {})).toMatchObject({ kind: "start", name: "matrix (b)", labels: ["b"] });
   });
 
+  it("that fail with continue-on-error have succeeded for those that need them; cancelled, they have not", () => {
+    const forgiving = plan(
+      GRAPH.replace("CONDITION", "success()").replace("  matrix:\n", "  matrix:\n    continue-on-error: true\n"),
+    );
+    const ended = (conclusion: JobResult["conclusion"]) =>
+      decide(forgiving, "middle", { "matrix (a)": done(conclusion), "matrix (b)": done("success") });
+    expect(ended("failure")).toMatchObject({ kind: "start", labels: ["macos-15"] });
+    expect(ended("cancelled")).toEqual({ kind: "skip" });
+    const strict = { "matrix (a)": done("failure"), "matrix (b)": done("success") };
+    expect(decide(run(), "middle", strict)).toEqual({ kind: "skip" });
+  });
+
   it("wait for every combination", () => {
     expect(decide(run(), "middle", { "matrix (a)": done("success") })).toEqual({ kind: "wait" });
   });
