@@ -18,7 +18,7 @@ gpu-gate doctor [--url URL]
 
 Looks at a deployment from outside, with the Worker's own settings in the environment, and changes nothing: the App's
 key, permissions, events and webhook; each repository of the allow-list, its branch rule, other producers of the check, its
-runner group; RunPod's key and balance; the runner's release; the Worker's health and cron; this machine's clock.
+runner group and whose jobs that takes; RunPod's key and balance; the runner's release; the Worker's health and cron; this machine's clock.
 
   --url URL   address of the Worker, or set GPU_GATE_URL; left out, Worker and cron are not looked at
 
@@ -98,7 +98,8 @@ async function appKey(io: Io): Promise<string> {
 /** The allow-list has numbers only: the installations say which repositories they are. */
 async function repositories(io: Io, app: GitHubApp, client: GitHubAppClient, appId: string) {
   const ids = (io.env["GITHUB_ALLOWED_REPOSITORIES"] ?? "").split(",").map((id) => id.trim());
-  const wanted = new Set(ids.filter(Boolean));
+  const served: ReadonlySet<string> = new Set(ids.filter(Boolean));
+  const wanted = new Set(served);
   const findings: Finding[] = [];
   let config: RepositoryConfig | null = null;
   const none = "GITHUB_ALLOWED_REPOSITORIES is empty: nothing is served. List numeric repository ids.";
@@ -121,7 +122,7 @@ async function repositories(io: Io, app: GitHubApp, client: GitHubAppClient, app
       if (!wanted.delete(repository.id)) continue;
       const name = `${repository.owner}/${repository.name}`;
       findings.push(fine("Allow-list", `${repository.id} is ${name}`), ...lookAtInstallation(name, installation));
-      const looked = await lookAtRepository(app, { ...repository, installationId: installation.id }, appId);
+      const looked = await lookAtRepository(app, { ...repository, installationId: installation.id }, appId, served);
       findings.push(...looked.findings);
       config ??= looked.config;
     }

@@ -10,6 +10,7 @@ import { githubId } from "../../shared/github/schema.ts";
 import { parseAnswer } from "../../shared/github/wire.ts";
 import { err, type Result } from "../../shared/result.ts";
 import { fine, problem, unanswered, warning, type Finding } from "./finding.ts";
+import { lookAtRunnerGroup, type Get } from "./runner-group.ts";
 
 /** Open pull requests whose heads are looked at for other producers of the check. */
 const HEADS = 5;
@@ -34,19 +35,19 @@ const classicRule = z.object({ checks: z.array(z.object({ context: z.string(), a
 
 const statuses = z.object({ statuses: z.array(z.object({ context: z.string() })) });
 
-const group = z.object({
-  name: z.string(),
-  restricted_to_workflows: z.boolean(),
-  selected_workflows: z.array(z.string()).nullish(),
-});
-
 export interface Looked {
   readonly findings: readonly Finding[];
   /** The repository's configuration; null when it could not be read. */
   readonly config: RepositoryConfig | null;
 }
 
-export async function lookAtRepository(app: GitHubApp, repository: RepositoryHandle, appId: string): Promise<Looked> {
+/** `served`: ids of all repositories on the allow-list. */
+export async function lookAtRepository(
+  app: GitHubApp,
+  repository: RepositoryHandle,
+  appId: string,
+  served: ReadonlySet<string>,
+): Promise<Looked> {
   const name = `${repository.owner}/${repository.name}`;
   const client = createGitHubClient({ app, repository, runners: { kind: "repository" } });
   const rules = await readRules(client, { repositoryId: repository.id });
@@ -69,12 +70,10 @@ export async function lookAtRepository(app: GitHubApp, repository: RepositoryHan
       fine(`${name}: configuration`, "reads well"),
       await pinned(name, branch, check, appId, get, repository),
       await onlyProducer(name, check, appId, client, get, repository),
-      await runnerGroup(name, config, repository, get),
+      ...(await lookAtRunnerGroup(config, repository, branch, served, get)),
     ],
   };
 }
-
-type Get = <T>(address: string, schema: z.ZodType<T>) => Promise<Result<T, GitHubFailure>>;
 
 async function read<T>(
   app: GitHubApp,
@@ -170,36 +169,4 @@ async function onlyProducer(
     what,
     heads.length === 0 ? "no open pull request to look at" : `this App alone, on ${heads.length} heads`,
   );
-}
-
-/** A repository's runners are open to every workflow of it; an organisation's group can be closed to all but ours. */
-async function runnerGroup(
-  name: string,
-  config: RepositoryConfig,
-  { owner }: RepositoryHandle,
-  get: Get,
-): Promise<Finding> {
-  const what = `${name}: runner group`;
-  if (config.runner.scope !== "organization") {
-    return warning(
-      what,
-      "runners belong to the repository: labels and the pod's own hook are all that keeps other jobs off.",
-    );
-  }
-  const answer = await get(path`/orgs/${owner}/actions/runner-groups/${config.runner.group_id}`, group);
-  if (!answer.ok) {
-    if (answer.error.reason !== "not-found") return unanswered(what, answer.error);
-    return problem(
-      what,
-      `there is no group ${config.runner.group_id}: create one, restricted to the execute workflow.`,
-    );
-  }
-  const { restricted_to_workflows: restricted, selected_workflows: selected, name: groupName } = answer.value;
-  const execute = config.workflows.execute;
-  const foreign = (selected ?? []).filter((one) => !one.includes(execute));
-  if (restricted && foreign.length === 0 && (selected ?? []).length > 0) {
-    return fine(what, `'${groupName}' takes jobs of ${execute} only`);
-  }
-  const seen = restricted ? `also takes ${foreign.join(", ") || "no workflow at all"}` : "takes jobs of every workflow";
-  return problem(what, `'${groupName}' ${seen}: restrict it to ${execute} at the default branch.`);
 }

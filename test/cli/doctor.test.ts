@@ -18,6 +18,7 @@ import { CONFIG } from "../gate/life.ts";
 import { gpuGate } from "../hosted/io.ts";
 
 const KEY = "rpa_doctor";
+const EXECUTE = ".github/workflows/gpu-gate-execute.yml";
 let dir: string;
 let github: LocalGitHub;
 let runpod: LocalRunPod;
@@ -48,12 +49,7 @@ beforeEach(async () => {
   });
   repository.addCollaborator("mira", "admin");
   require("CI GPU gate", Number(github.appId));
-  const execute = ".github/workflows/gpu-gate-execute.yml";
-  github.createRunnerGroup("octo", {
-    name: "gpu",
-    restrictedToWorkflows: true,
-    selectedWorkflows: [`octo/lab/${execute}@refs/heads/main`],
-  });
+  group({});
   instead = { [`${GATE}/healthz`]: () => Response.json({ ...healthy, cron: { lastTickAt: Date.now() - 30_000 } }) };
   env = {
     GITHUB_APP_ID: github.appId,
@@ -72,6 +68,24 @@ afterEach(async () => {
   await github.close();
   rmSync(dir, { recursive: true, force: true });
 });
+
+type GroupInput = Parameters<LocalGitHub["createRunnerGroup"]>[1];
+
+/** The organisation's newest group, closed to all but the execute workflow of the one repository, but for `change`. */
+function group(change: Partial<GroupInput>): void {
+  const id = github.createRunnerGroup("octo", {
+    name: "gpu",
+    restrictedToWorkflows: true,
+    selectedWorkflows: [`octo/lab/${EXECUTE}@refs/heads/main`],
+    visibility: "selected",
+    repositories: [101],
+    allowsPublicRepositories: true,
+    ...change,
+  });
+  repository.commit({
+    files: { ".github/gpu-gate.yml": `${CONFIG}runner:\n  scope: organization\n  group_id: "${id}"\n` },
+  });
+}
 
 function require(context: string, app: number | null): void {
   repository.setBranchRules("main", [
@@ -132,6 +146,74 @@ describe("a healthy deployment", () => {
     env["GITHUB_APP_PRIVATE_KEY"] = "";
     env["GITHUB_APP_PRIVATE_KEY_FILE"] = join(dir, "github-app.pem");
     expect((await doctor()).code).toBe(0);
+  });
+});
+
+describe("who else may use the runner group of the pods", () => {
+  const seen = async () => {
+    const { code, out } = await doctor();
+    return { code, lines: out.split("\n").filter((line) => line.includes("octo/lab: runner group")) };
+  };
+  const stranger = () => github.createRepository({ owner: "octo", name: "website", id: 102, organization: true });
+
+  it.each([
+    ["all", "every repository of octo"],
+    ["private", "'private' repositories of octo"],
+  ] as const)(
+    "is worth a look for a group that is open to %s, its workflows being restricted",
+    async (visibility, words) => {
+      group({ visibility });
+      const { code, lines } = await seen();
+      expect([code, lines]).toEqual([0, [expect.stringMatching(/^warning /)]]);
+      expect(lines[0]).toContain(words);
+    },
+  );
+
+  it("is a problem without that restriction", async () => {
+    group({ visibility: "all", restrictedToWorkflows: false });
+    const { code, lines } = await seen();
+    expect([code, lines.length]).toEqual([1, 2]);
+    expect(lines.every((line) => line.startsWith("PROBLEM"))).toBe(true);
+    expect(lines[1]).toContain("whose jobs could land on a pod");
+  });
+
+  it("names the repositories that this deployment does not serve", async () => {
+    stranger();
+    group({ repositories: [101, 102] });
+    const { code, lines } = await seen();
+    expect([code, lines]).toEqual([0, [expect.stringMatching(/^warning .*open to octo\/website, which/)]]);
+    group({ repositories: [101, 102], restrictedToWorkflows: false });
+    expect((await seen()).lines).toEqual([
+      expect.stringMatching(/^PROBLEM /),
+      expect.stringMatching(/^PROBLEM .*open to octo\/website, which/),
+    ]);
+  });
+
+  it("is fine for repositories of the same deployment", async () => {
+    stranger();
+    group({ repositories: [101, 102] });
+    env["GITHUB_ALLOWED_REPOSITORIES"] = "101,102";
+    expect((await seen()).lines).toEqual([expect.stringMatching(/^ok /)]);
+  });
+
+  it("counts those that a page leaves out", async () => {
+    instead["/runner-groups/2/repositories"] = () =>
+      Response.json({ total_count: 131, repositories: [{ id: 101, full_name: "octo/lab" }] });
+    expect((await seen()).lines).toEqual([expect.stringMatching(/^warning .*open to 130 more, which/)]);
+  });
+
+  it("is worth a look where public repositories are allowed for a private one", async () => {
+    repository = github.createRepository({ owner: "octo", name: "vault", id: 103, organization: true, private: true });
+    group({ repositories: [103], selectedWorkflows: [`octo/vault/${EXECUTE}@main`] });
+    env["GITHUB_ALLOWED_REPOSITORIES"] = "103";
+    const { out } = await doctor();
+    const lines = out.split("\n").filter((line) => line.includes("octo/vault: runner group"));
+    expect(lines).toEqual([expect.stringMatching(/^warning .*allows public repositories/)]);
+  });
+
+  it("says so when it cannot be told", async () => {
+    instead["/runner-groups/2/repositories"] = () => new Response("{}", { status: 500 });
+    expect((await seen()).lines).toEqual([expect.stringMatching(/^warning .*could not be told/)]);
   });
 });
 
@@ -256,10 +338,27 @@ describe("each thing broken is one problem that says what to do", () => {
     ["no rule", () => repository.setBranchRules("main", []), "nothing requires 'CI GPU gate'"],
     ["a rule that takes anybody's check", () => require("CI GPU gate", null), "from anybody"],
     ["a rule for another App", () => require("CI GPU gate", 7), "from App 7"],
+    ["a runner group open to every workflow", () => group({ restrictedToWorkflows: false }), "every workflow"],
     [
-      "a runner group open to every workflow",
-      () => void (instead["/runner-groups/2"] = () => Response.json({ name: "gpu", restricted_to_workflows: false })),
-      "every workflow",
+      "a runner group of another repository's workflow of the same name",
+      () => group({ selectedWorkflows: [`octo/lab-copy/${EXECUTE}@main`] }),
+      "does not take .github/workflows/gpu-gate-execute.yml of this repository",
+    ],
+    [
+      "a runner group of the workflow at any branch but the default one",
+      () => group({ selectedWorkflows: [`octo/lab/${EXECUTE}@refs/heads/wip`] }),
+      "octo/lab/.github/workflows/gpu-gate-execute.yml@refs/heads/main",
+    ],
+    [
+      "a runner group that takes a second workflow",
+      () => group({ selectedWorkflows: [`octo/lab/${EXECUTE}@main`, "octo/lab/.github/workflows/ci.yml@main"] }),
+      "also takes octo/lab/.github/workflows/ci.yml@main",
+    ],
+    ["a runner group that is closed to the repository", () => group({ repositories: [] }), "closed to this repository"],
+    [
+      "a runner group without public repositories for a public one",
+      () => group({ allowsPublicRepositories: false }),
+      "takes no public repository",
     ],
     [
       "a RunPod key that cannot delete",
