@@ -18,10 +18,10 @@ export function githubGet(io: Io): GetPage {
     (what: string): GetPage =>
     () =>
       Promise.resolve({ kind: "failure", what });
-  const name = TOKEN_VARIABLES.find((one) => (io.env[one] ?? "").trim() !== "");
-  if (name === undefined) return failed(`no token: set ${TOKEN_VARIABLES[0]} to one that may read`);
-  const token = (io.env[name] ?? "").trim();
-  if (!isHeaderWord(token)) return failed(`${name} ${NO_HEADER_WORD}`);
+  const variable = TOKEN_VARIABLES.find((one) => (io.env[one] ?? "").trim() !== "");
+  if (variable === undefined) return failed(`no token: set ${TOKEN_VARIABLES[0]} to one that may read`);
+  const token = (io.env[variable] ?? "").trim();
+  if (!isHeaderWord(token)) return failed(`${variable} ${NO_HEADER_WORD}`);
   const base = githubAddress(io);
   return async (path) => {
     try {

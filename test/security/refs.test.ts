@@ -162,8 +162,14 @@ describe("a name on its way into an address", () => {
     "octo/",
   ])("%j is no repository for a command, and nothing is asked", async (repository) => {
     const asked: string[] = [];
-    const answer = await gpuGate(["lanes", "--repository", repository, "--lane", "desk"], {
-      env: { GPU_GATE_TOKEN: "ghp_canary" },
+    const answer = await gpuGate(["archive", "find", "--key", "v1"], {
+      env: {
+        GPU_GATE_TOKEN: "ghp_canary",
+        GITHUB_REPOSITORY: repository,
+        GITHUB_RUN_ID: "1",
+        GITHUB_ACTOR_ID: "1",
+        GITHUB_WORKFLOW_REF: "octo/engine/.github/workflows/x.yml@refs/heads/main",
+      },
       fetch: async (input) => (asked.push(input), new Response("{}")),
     });
     expect([answer.code, asked]).toEqual([2, []]);
