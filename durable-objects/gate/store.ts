@@ -510,7 +510,7 @@ export class Store extends TaskTable {
   flushCounters(): void {
     for (const [name, by] of this.#counted) {
       this.#sql.exec(
-        `INSERT INTO counters (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value`,
+        `INSERT INTO counters (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = min(value + excluded.value, ${Number.MAX_SAFE_INTEGER})`,
         name,
         by,
       );

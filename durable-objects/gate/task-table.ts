@@ -114,7 +114,8 @@ export class TaskTable {
 
   startTask(id: number, now: Millis): void {
     this.#remembered.nextDue = undefined;
-    this.#sql.exec(`UPDATE tasks SET started_at = ?, tries = tries + 1 WHERE id = ?`, now, id);
+    // Bounded: one that was damaged must not count itself out of what a number can hold.
+    this.#sql.exec(`UPDATE tasks SET started_at = ?, tries = min(tries, 1000000) + 1 WHERE id = ?`, now, id);
   }
 
   hurryTask(lane: Lane, subject: string, now: Millis): void {

@@ -160,3 +160,21 @@ describe("a fence that is no number", () => {
     expect(pods.size).toBe(0);
   });
 });
+
+describe("a count that was damaged to the largest number", () => {
+  it("stays one that can be read: nothing that counts on is thrown out of the gate", async () => {
+    const { sql, store, at, gate, work } = executing();
+    store.count("tasks.recovered");
+    store.flushCounters();
+    sql.exec(`UPDATE counters SET value = ?`, Number.MAX_SAFE_INTEGER);
+    store.count("tasks.recovered", 7);
+    expect(store.counters()["tasks.recovered"]).toBe(Number.MAX_SAFE_INTEGER);
+    sql.exec(`UPDATE tasks SET tries = ?`, Number.MAX_SAFE_INTEGER);
+    const [task] = store.dueTasks(at + WEEK_MS, 10);
+    store.startTask(task?.id ?? 0, at);
+    expect(store.task(task?.id ?? 0)?.tries).toBeLessThan(2_000_000);
+    sql.exec(`UPDATE tasks SET started_at = NULL`);
+    await work(24 * 60);
+    expect(gate.store.openRequests()).toEqual([]);
+  });
+});
