@@ -72,7 +72,14 @@ export function changePull(
   }
   if (action === "converted_to_draft") pull.draft = true;
   if (action === "ready_for_review") pull.draft = false;
-  if (action === "edited") pull.baseRef = pull.baseRef === "main" ? "next" : "main";
+  if (action === "edited") {
+    pull.baseRef = pull.baseRef === "main" ? "next" : "main";
+    // One commit against one base is one change.
+    const twin = [...repository.pulls.values()].find(
+      (one) => one !== pull && one.headSha === pull.headSha && one.baseRef === pull.baseRef,
+    );
+    if (twin !== undefined) pull.files = twin.files;
+  }
   pull.changes.push(repository.now);
   repository.around.trace.note(`${repository.name}#${pull.number} ${action}`);
   repository.tell("pull_request", action, by, { pull_request: pullJson(repository, pull) });

@@ -48,11 +48,6 @@ const START = Date.UTC(2026, 10, 30, 6);
 const LATE_START = Date.UTC(2026, 10, 30, 22, 30);
 const BILL_COMPARED = Date.UTC(2026, 11, 1, 4);
 
-function startOf(plan: FaultPlan): Millis {
-  if (!plan.weights.has("near-midnight")) return START;
-  return LATE_START + new Prng(plan.seed, "the hour").int(0, 85) * 60_000;
-}
-
 export class World implements WorldView {
   readonly scheduler: Scheduler;
   readonly faults: Faults;
@@ -70,6 +65,7 @@ export class World implements WorldView {
   violation: Violation | null = null;
   runpodUpSince: Millis;
   readonly #start: Millis;
+  readonly #late: boolean;
   readonly #options: WorldOptions;
   readonly #rng: Prng;
   readonly #people: People;
@@ -88,11 +84,12 @@ export class World implements WorldView {
   constructor(options: WorldOptions) {
     this.#options = options;
     const { plan } = options;
-    this.#start = startOf(plan);
+    this.faults = new Faults(plan);
+    this.#late = this.faults.strikes("near-midnight", 1);
+    this.#start = this.#late ? LATE_START + new Prng(plan.seed, "the hour").int(0, 85) * 60_000 : START;
     this.scheduler = new Scheduler(this.#start);
     this.runpodUpSince = this.#start;
     const { scheduler } = this;
-    this.faults = new Faults(plan);
     this.trace = new Trace(scheduler, options.keepTrace);
     this.#rng = new Prng(plan.seed, "world");
     const rng = this.#rng;
@@ -222,8 +219,7 @@ export class World implements WorldView {
 
   /** Runs to the horizon, heals, and waits for rest. */
   async run(maxHealMs: Millis): Promise<void> {
-    const late = this.faults.plan.weights.has("near-midnight");
-    const end = Math.max(this.#start + this.horizonMs, late ? BILL_COMPARED : 0);
+    const end = Math.max(this.#start + this.horizonMs, this.#late ? BILL_COMPARED : 0);
     await this.#until(end, () => false);
     if (this.violation !== null) return;
     this.#heal();

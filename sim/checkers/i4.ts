@@ -48,7 +48,8 @@ function successProblem(world: WorldView, repository: Repository, check: CheckRu
   const there = [...repository.pulls.values()].filter(
     (pull) => pull.headSha === check.headSha && pull.state === "open" && (pull.changes.at(-1) ?? 0) < known,
   );
-  const shared = kind === "pull-request" && there.length > 0 ? there.flatMap((pull) => pull.files) : files;
+  const aboutPulls = kind === "pull-request" || kind === "recovery";
+  const shared = aboutPulls && there.length > 0 ? there.flatMap((pull) => pull.files) : files;
   const light = shared.length > 0 && shared.every((file) => /^(?:docs|ci)\//.test(file.filename));
   if (light && kind !== "validation") return null;
   // A validation's check may stand on an older commit that the tested one contains.

@@ -27,10 +27,11 @@ const TURN_MS = 2 * 3_600_000;
 const SETTLED_MS = 3_600_000;
 
 function billProblem(world: WorldView): string | null {
-  const { weights } = world.faults.plan;
+  const { plan, struck } = world.faults;
+  const { weights } = plan;
   const midnight = Math.floor(world.now / 86_400_000) * 86_400_000;
   // Failing calls may put the turn off for hours.
-  const owed = weights.size === 1 && weights.has("near-midnight") && world.now > midnight + TURN_MS + SETTLED_MS;
+  const owed = weights.size === 1 && struck.has("near-midnight") && world.now > midnight + TURN_MS + SETTLED_MS;
   for (const host of world.hosts) {
     const lines = host.sql.exec<{ pod_id: string; proven_at: number | null; billed_micros: number | null }>(
       "SELECT pod_id, proven_at, billed_micros FROM ledger",

@@ -168,7 +168,7 @@ export function world(
   return {
     now: more.now ?? 0,
     skew: 0,
-    faults: { healed: more.healed ?? true, plan: { weights: new Map() } },
+    faults: { healed: more.healed ?? true, plan: { weights: new Map() }, struck: new Map() },
     github: { repositories: [repo], tokens: new Set(["ghs_token"]) },
     runpod: { pods: more.pods ?? [], apiKey: "rpa_KEY", billed: (one: VirtualPod) => (more.now ?? 0) - one.createdAt },
     hosts: [host],
