@@ -9,6 +9,7 @@ import { requestView } from "../../durable-objects/gate/view.ts";
 import type { Sql } from "../../durable-objects/gate/ports.ts";
 import type { NetRequest } from "../net.ts";
 import { appKey } from "../platform.ts";
+import { SecretBook } from "./secret-book.ts";
 import type { Checker, WorldView } from "../view.ts";
 
 const ALLOWED = new Set<string>([
@@ -33,50 +34,76 @@ const AT_RUNPOD = new Set([
 
 export function i5(): Checker {
   let read = 0;
+  const books = new Books();
   return {
     name: "I5",
     performing(world, operation, request) {
-      const secrets = secretsOf(world);
-      const place = secretIn(secrets, `${request.path}?${request.query.toString()}`);
-      if (place) return `the address of ${operation} holds a secret`;
+      const { every, ofGitHub, ofRunPod } = books.of(world);
+      const query = request.query.toString();
+      if (every.isIn(query === "" ? request.path : `${request.path}?${query}`))
+        return `the address of ${operation} holds a secret`;
       // Each provider is shown its own key, and nobody else's.
-      const foreign = AT_RUNPOD.has(operation)
-        ? [...world.github.tokens, appKeyText()]
-        : [world.runpod.apiKey, appKeyText()];
+      const foreign = AT_RUNPOD.has(operation) ? ofGitHub : ofRunPod;
       for (const [name, value] of request.headers) {
-        if (secretIn(foreign, value)) return `${operation} shows another provider's key in ${name}`;
+        if (foreign.isIn(value)) return `${operation} shows another provider's key in ${name}`;
       }
-      if (operation === "createPod") return createProblem(world, request, secrets);
-      return secretIn(secrets, request.body) ? `${operation} sends a secret` : null;
+      if (operation === "createPod") return createProblem(world, request, books.of(world));
+      return every.isIn(request.body) ? `${operation} sends a secret` : null;
     },
     wrote(world, repository, check) {
-      // What a page and the read API would say at this moment, while the secrets are alive.
+      // What a page and the read API would say at this moment.
       const host = world.hosts.find((one) => one.repository === repository);
       const request = host?.up === true ? host.gate.store.request(check.externalId?.split(":")[0] ?? "") : null;
       if (host === undefined || request === null) return null;
       const page = JSON.stringify(requestView(request, host.gate.store));
-      return secretIn(secretsOf(world), page) ? `the view of ${request.id} holds a secret` : null;
+      return books.of(world).every.isIn(page) ? `the view of ${request.id} holds a secret` : null;
     },
     step(world) {
       if (read === world.log.length) return null;
-      const secrets = secretsOf(world);
+      const { every } = books.of(world);
       for (; read < world.log.length; read += 1) {
         const line = world.log[read] ?? "";
-        if (secretIn(secrets, line)) return `a log line holds a secret: ${line.slice(0, 60)}`;
+        if (every.isIn(line)) return `a log line holds a secret: ${line.slice(0, 60)}`;
       }
       return null;
     },
     end(world) {
-      const secrets = secretsOf(world);
+      const { every } = books.of(world);
       for (const { sql } of [...world.hosts, world.account]) {
         for (const table of new Set([...(sql === world.account.sql ? [] : TABLES), ...tablesOf(sql)])) {
           const text = JSON.stringify(sql.exec(`SELECT * FROM ${table}`));
-          if (secretIn(secrets, text)) return `the table ${table} holds a secret`;
+          if (every.isIn(text)) return `the table ${table} holds a secret`;
         }
       }
       return null;
     },
   };
+}
+
+/** The secrets of a world, taken up as they are made: none of them is forgotten when it ends. */
+class Books {
+  readonly every = new SecretBook();
+  readonly ofGitHub = new SecretBook();
+  readonly ofRunPod = new SecretBook();
+  #tokens = 0;
+  #pods = 0;
+
+  of(world: WorldView): this {
+    const { github, runpod } = world;
+    for (const book of [this.every, this.ofGitHub, this.ofRunPod]) book.add(appKeyText());
+    for (const book of [this.every, this.ofRunPod]) book.add(runpod.apiKey);
+    if (github.tokens.size !== this.#tokens) {
+      this.#tokens = github.tokens.size;
+      for (const token of github.tokens) for (const book of [this.every, this.ofGitHub]) book.add(token);
+    }
+    for (const repository of github.repositories)
+      for (const runner of repository.runners.values()) this.every.add(runner.jit);
+    for (; this.#pods < runpod.pods.length; this.#pods += 1) {
+      const env = runpod.pods[this.#pods]?.env ?? {};
+      for (const name of POD_SECRETS) this.every.add(env[name] ?? "");
+    }
+    return this;
+  }
 }
 
 function tablesOf(sql: Sql): readonly string[] {
@@ -86,19 +113,6 @@ function tablesOf(sql: Sql): readonly string[] {
   return rows.flatMap(({ name }) => (name === undefined ? [] : [name]));
 }
 
-function secretsOf(world: WorldView): readonly string[] {
-  const secrets = [world.runpod.apiKey, ...world.github.tokens, appKeyText()];
-  for (const repository of world.github.repositories)
-    for (const runner of repository.runners.values()) secrets.push(runner.jit);
-  for (const pod of world.runpod.pods) {
-    for (const name of Object.values(POD_ENV)) {
-      const value = pod.env[name];
-      if (name !== POD_ENV.controlUrl && value !== undefined) secrets.push(value);
-    }
-  }
-  return secrets;
-}
-
 let keyText: string | null = null;
 
 /** A line of the App's private key: no way of writing it down keeps all of it together. */
@@ -106,30 +120,20 @@ function appKeyText(): string {
   return (keyText ??= appKey().split("\n")[1] ?? "");
 }
 
-function secretIn(secrets: readonly string[], text: string): boolean {
-  return text !== "" && secrets.some((secret) => secret !== "" && text.includes(secret));
-}
-
-function createProblem(world: WorldView, request: NetRequest, secrets: readonly string[]): string | null {
+function createProblem(world: WorldView, request: NetRequest, { every, ofGitHub, ofRunPod }: Books): string | null {
   const body = JSON.parse(request.body) as { env: Record<string, string>; args: string };
   const stranger = Object.keys(body.env).find((name) => !ALLOWED.has(name));
   if (stranger !== undefined) return `a pod is given ${stranger}`;
-  const keys = [world.runpod.apiKey, ...world.github.tokens, appKeyText()];
-  if (secretIn(keys, request.body)) return "a pod is given a key";
+  if (ofGitHub.isIn(request.body) || ofRunPod.isIn(request.body)) return "a pod is given a key";
   const own = new Set(POD_SECRETS.flatMap((name) => body.env[name] ?? []));
-  if (
-    secretIn(
-      secrets.filter((secret) => !own.has(secret)),
-      request.body,
-    )
-  )
-    return "a pod is given another pod's secret";
+  if (every.isIn(request.body, own)) return "a pod is given another pod's secret";
   // In the variables that are made for them, and nowhere that a list or a log of the provider shows.
   const rest = JSON.stringify({
     ...body,
     env: Object.entries(body.env).filter(([name]) => !POD_SECRETS.includes(name)),
   });
-  if (secretIn([...own], rest)) return "a pod's secret stands outside its variable";
+  if ([...own].some((secret) => secret !== "" && rest.includes(secret)))
+    return "a pod's secret stands outside its variable";
   const attempt = body.env["GPU_GATE_ATTEMPT"];
   const twice = world.runpod.pods.some(
     (pod) => pod.env["GPU_GATE_ATTEMPT"] !== attempt && POD_SECRETS.some((name) => own.has(pod.env[name] ?? "")),
