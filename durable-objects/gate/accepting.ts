@@ -5,7 +5,7 @@
 import { again, needsAnswer, route, type NewRequest, type RouteAction } from "../../shared/lifecycle/route.ts";
 import type { RouteView } from "../../shared/lifecycle/route.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import type { Actor, Delivery } from "../../shared/lifecycle/signal.ts";
+import type { Actor, Delivery, Signal } from "../../shared/lifecycle/signal.ts";
 import { audit } from "../../shared/lifecycle/step.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { unreachable } from "../../shared/result.ts";
@@ -26,6 +26,8 @@ function mustHappenOnce(action: RouteAction): boolean {
     (action.kind === "open" && action.request.row >= 3 && action.request.row !== 5)
   );
 }
+
+const FOREIGN = "check.look-alike";
 
 /** Everything here runs inside a transaction of the caller's. */
 export class Accepting {
@@ -51,6 +53,7 @@ export class Accepting {
     const actions = foreign ? [] : route(delivery.signal, this.#view());
     const said = actions.map((action) => this.#act(action, now));
     aggregates.hear(delivery.signal, ports.appId, now);
+    if (!foreign) this.#noteForeignCheck(delivery.signal);
     const outcome = said.join("; ").slice(0, 500);
     store.markDelivered(delivery.guid, delivery.event, now, outcome);
     // "Removed" says neither when nor which time: once the repository is back, the next removal has the bytes of the last and
@@ -88,6 +91,26 @@ export class Accepting {
     if (repository.name === "") return known !== installationId;
     const ends = signal.action === "deleted" || signal.action === "removed" || signal.action === "suspend";
     return ends && known !== null && known !== installationId;
+  }
+
+  /**
+   * Another App made a check of our name on a head of ours: GitHub shows both, and where the rule is not pinned to this App it
+   * takes either. It is never read here; the audit has it, once for each request and App.
+   */
+  #noteForeignCheck(signal: Signal): void {
+    const { store, ports } = this.#inside;
+    if (signal.kind !== "check-run" || signal.appId === null || signal.appId === ports.appId) return;
+    if (signal.action !== "created" && signal.action !== "completed") return;
+    const { headSha: head, name, appId: app } = signal;
+    // Asked first: the checks of a busy head are many, and none of them costs a read.
+    if (name !== this.#inside.lastConfig()?.check.name) return;
+    for (const kind of ["pull-request", "merge-group"] as const) {
+      const request = store.requestsOfHead(head, kind).at(-1);
+      if (request === undefined) continue;
+      const facts = { head, name, app };
+      const known = store.auditOf(request.id).some((row) => row.act === FOREIGN && row.facts === JSON.stringify(facts));
+      if (!known) this.#inside.audit(request.id, audit(FOREIGN, "foreign-check", facts));
+    }
   }
 
   /** Does what routing decided, and says it in a few words. */

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { REASON_CODES } from "../../shared/audit/reasons.ts";
 import { configFrom } from "../../shared/config/load.ts";
 import { costMarkdown } from "../../shared/cost/markdown.ts";
 import { costReport, stageRulesOf, type CostFacts, type CostJobs, type ToldCost } from "../../shared/cost/report.ts";
@@ -215,5 +216,24 @@ describe("sums over many pods", () => {
       "pod-lost",
       "reap-unknown-pod",
     ]);
+  });
+
+  it("N159: every reason there is counts for itself alone, as a machine's end and as a verdict", () => {
+    const cents = (at: number): number => (at + 1) * 10_000;
+    const asEnd = REASON_CODES.map((code, at) =>
+      told({ podId: `e${at}`, outcome: code, verdict: null, decisive: false, accepted: false, cost: cents(at) }),
+    );
+    // What the pod itself ended as is another word, and must not be the one that is counted.
+    const asVerdict = REASON_CODES.map((code, at) =>
+      told({ podId: `v${at}`, outcome: "no reason", verdict: { kind: "failed", reason: code }, cost: cents(at) }),
+    );
+    for (const one of [asEnd, asVerdict]) {
+      const groups = groupCosts(one.toReversed(), "reason");
+      expect(new Map(groups.map(({ key, pods, cost }) => [key, [pods, cost]]))).toEqual(
+        new Map(REASON_CODES.map((code, at) => [code, [1, cents(at)]])),
+      );
+    }
+    const both = groupCosts([...asEnd, ...asVerdict], "reason");
+    expect(both.map(({ pods }) => pods)).toEqual(REASON_CODES.map(() => 2));
   });
 });
