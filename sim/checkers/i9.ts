@@ -18,8 +18,22 @@ export function i9(): Checker {
     performing(world, operation, request) {
       return operation === "createPod" ? createProblem(world, request) : null;
     },
-    end: (world) => billProblem(world),
+    end: (world) => billProblem(world) ?? bookProblem(world),
   };
+}
+
+/** What a pod has cost by its closed line is what the caps count from then on: neither forgotten nor less. */
+function bookProblem(world: WorldView): string | null {
+  for (const { sql, repository } of world.hosts) {
+    const short = sql.exec<{ attempt_id: string; booked: number; cost: number }>(
+      `SELECT money.attempt_id, money.micros AS booked, ledger.estimate_micros AS cost FROM ledger
+       JOIN money ON money.attempt_id = ledger.attempt_id
+       WHERE ledger.closed_at IS NOT NULL AND money.state <> 'reserved' AND money.micros < ledger.estimate_micros`,
+    )[0];
+    if (short !== undefined)
+      return `${repository.name}: ${short.attempt_id} cost ${short.cost} micro-dollars and ${short.booked} are booked as spent`;
+  }
+  return null;
 }
 
 /** The night's turn, UTC, and how long before it a pod must be gone for its whole bill to be there. */
