@@ -381,16 +381,23 @@ async function tryMutant(mutant: Mutant, seeds: number): Promise<Outcome> {
     symlinkSync(join(root, "node_modules"), join(dir, "node_modules"));
     const file = join(dir, mutant.file);
     const text = readFileSync(file, "utf8");
-    if (!text.includes(mutant.find)) return outcome("STALE", "its line is not there any more");
+    if (!text.includes(mutant.find) || !text.includes(mutant.also?.find ?? ""))
+      return outcome("STALE", "its line is not there any more");
     const also = mutant.also ?? { find: "", replace: "" };
     const changed = text.replace(mutant.find, () => mutant.replace).replace(also.find, () => also.replace);
     writeFileSync(file, changed);
-    const args = [join(dir, "sim", "main.ts"), "--seeds", String(seeds), "--no-shrink"];
-    if (mutant.faults !== null) args.push("--fault", mutant.faults.join(",") || "none");
-    const run = await runNode(args, dir);
+    const under = ["--no-shrink"];
+    if (mutant.faults !== null) under.push("--fault", mutant.faults.join(",") || "none");
+    const main = join(dir, "sim", "main.ts");
+    const run = await runNode([main, "--seeds", String(seeds), ...under], dir);
     const caught = /seed (\d+): FAILED (\w+) at [\d.]+ s: (.*) \(\d+ events/.exec(run.stdout);
-    if (caught !== null)
+    if (caught !== null) {
+      // Without the change the same seed must hold: else it is not the mutant that was caught.
+      writeFileSync(file, text);
+      const control = await runNode([main, "--seed", caught[1] ?? "", ...under], dir);
+      if (control.status !== 0) return outcome("BROKE", `seed ${caught[1]} fails without the change too`);
       return outcome("caught", `${caught[2]} at seed ${caught[1]}: ${(caught[3] ?? "").slice(0, 90)}`);
+    }
     // A run that broke shows nothing: the copy may have been taken while the tree was being changed.
     if (run.status !== 0) return outcome("BROKE", run.stderr.trim().split("\n")[0]?.slice(0, 90) ?? "");
     return outcome("SURVIVED", `${seeds} seeds`);

@@ -26,8 +26,8 @@ export function i9(): Checker {
 function bookProblem(world: WorldView): string | null {
   for (const { sql, repository } of world.hosts) {
     const short = sql.exec<{ attempt_id: string; booked: number; cost: number }>(
-      `SELECT money.attempt_id, money.micros AS booked, ledger.estimate_micros AS cost FROM ledger
-       JOIN money ON money.attempt_id = ledger.attempt_id
+      `SELECT money.attempt_id, money.micros AS booked, ledger.estimate_micros AS cost FROM money
+       JOIN ledger ON money.attempt_id = ledger.attempt_id
        WHERE ledger.closed_at IS NOT NULL AND money.state <> 'reserved' AND money.micros < ledger.estimate_micros`,
     )[0];
     if (short !== undefined)

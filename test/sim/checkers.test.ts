@@ -386,6 +386,12 @@ test("I9: the night's comparison wrote something else than the bill", () => {
   expect(checker("I9").end?.(world({ pods: [gone], now: 5_000, rows: said(4_000) }))).toContain("the night wrote");
 });
 
+test("I9: less is booked as spent than the closed line says", () => {
+  const short = { "FROM money": [{ attempt_id: "r1-1", booked: 0, cost: 500 }] };
+  expect(checker("I9").end?.(world({}))).toBeNull();
+  expect(checker("I9").end?.(world({ rows: short }))).toContain("r1-1 cost 500 micro-dollars and 0 are booked");
+});
+
 test("I11: a healthy pod at work is deleted for nothing", () => {
   const working = run({ status: "in_progress" });
   const job = working.jobs[0]?.[0];
