@@ -206,7 +206,9 @@ async function dispatchExecute(attemptId: string, context: PerformContext): Prom
   }
   const expected = state.plan.candidates[state.walk.index];
   const artifacts = executeArtifacts(request.prepared?.artifacts ?? []);
-  if (artifacts.artifact_ids === "") return { kind: "refused", why: "the preparation did not leave its archives" };
+  if (artifacts.artifact_ids === "") {
+    return { kind: "refused", why: "the preparation did not leave its archives", artifactsMissing: true };
+  }
   return dispatch(github, terms.workflows.execute, admission.defaultBranch, {
     request: request.id,
     attempt: attemptId,

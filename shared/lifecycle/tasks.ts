@@ -227,7 +227,8 @@ export type PlanOutcome =
 
 export type DispatchOutcome =
   | { readonly kind: "dispatched"; readonly runId: string }
-  | { readonly kind: "refused"; readonly why: string }
+  /** `artifactsMissing`: nothing was asked, since the preparation's archives are not there. */
+  | { readonly kind: "refused"; readonly why: string; readonly artifactsMissing?: true }
   /** Certainly not done (rate limit): may be sent again at `retryAt`. */
   | { readonly kind: "not-sent"; readonly why: string; readonly retryAt: Millis | null }
   | { readonly kind: "lost" };

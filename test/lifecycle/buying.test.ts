@@ -285,6 +285,21 @@ describe("before the purchase", () => {
     expect(story.performed).not.toContain("create-pod");
   });
 
+  test("a preparation that left no archives is named as that, and nothing is bought", () => {
+    const story = planned();
+    story.answer("reserve", outcomes.reserve.reserved);
+    story.answer("mint", outcomes.mint.minted);
+    const nothing = {
+      kind: "refused",
+      why: "the preparation did not leave its archives",
+      artifactsMissing: true,
+    } as const;
+    story.answer("dispatch-execute", nothing);
+    story.remove();
+    expect(story.verdict).toMatchObject({ kind: "infrastructure", reason: "artifacts-missing" });
+    expect(story.performed).not.toContain("create-pod");
+  });
+
   test("a GitHub that cannot say whether the run exists does not hold the lock for ever", () => {
     const story = planned();
     story.answer("reserve", outcomes.reserve.reserved);

@@ -199,8 +199,11 @@ function dispatched(
   switch (outcome.kind) {
     case "dispatched":
       return withRun(request, state, attempt, outcome.runId, around);
-    case "refused":
-      return unavailable(request, state, attempt, outcome.why, around);
+    case "refused": {
+      if (outcome.artifactsMissing !== true) return unavailable(request, state, attempt, outcome.why, around);
+      const detail = `There is nothing to run on a GPU: ${outcome.why}.`;
+      return endWith(request, state, attempt, verdict("infrastructure", "artifacts-missing", detail), around);
+    }
     case "not-sent": {
       const task: Task = { kind: "dispatch-execute", attemptId: attempt.id };
       return (
