@@ -205,6 +205,8 @@ export class Repository {
     string,
     { readonly prNumber: number; readonly files: readonly File[]; readonly mergeSha: string }
   >();
+  /** Heads that more than one pull request has had at the same time. */
+  readonly sharedHeads = new Set<string>();
   /** Users' own acts on heads, each of which may open one more request. */
   readonly asks = new Map<string, number>();
   config: string;

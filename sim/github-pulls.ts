@@ -32,6 +32,7 @@ export function openPull(
   else {
     // From another branch, or against another base. It asks for an answer of its own where the other's was about itself.
     pull.headSha = sameAs.headSha;
+    repository.sharedHeads.add(sameAs.headSha);
     pull.changes.push(repository.now);
     repository.ask(pull.headSha);
     repository.around.trace.note(`${repository.name}#${number} has the head of #${sameAs.number}`);

@@ -20,6 +20,7 @@ class Asked {
   readonly lists: number[] = [];
   readonly #reads = new Map<string, number[]>();
   readonly #orders = new Map<string, number>();
+  readonly lastOrders = new Map<string, number>();
   /** Pods that cron ordered gone, and when it last did so while the account remembered nothing of it. */
   readonly #unremembered = new Map<string, number>();
   readonly #remembered = new Set<string>();
@@ -38,6 +39,7 @@ class Asked {
       return;
     }
     if (!this.#orders.has(id)) this.#orders.set(id, request.askedAt);
+    this.lastOrders.set(id, request.askedAt);
     if (request.caller !== "cron") return;
     const repository = world.runpod.pods.find((pod) => pod.id === id)?.env["GPU_GATE_REPOSITORY_ID"];
     const host = world.hosts.find((one) => one.repository.id === repository);
@@ -115,7 +117,13 @@ export function i2(): Checker {
           return `${pod.id} has no closing line in the ledger`;
         const missing = asked.missing(line, world.skew);
         if (missing !== null) return `${pod.id} is called gone without ${missing}`;
-        const wrong = estimateProblem(world, pod, line.estimate_micros, asked.behindItsGate.has(pod.id));
+        const wrong = estimateProblem(
+          world,
+          pod,
+          line.estimate_micros,
+          asked.behindItsGate.has(pod.id),
+          asked.lastOrders.get(pod.id),
+        );
         if (wrong !== null) return wrong;
       }
       return strangeLine(world);
@@ -151,8 +159,6 @@ function neverSeen(world: WorldView, pod: Pod): boolean {
   );
 }
 
-/** The longest pause between two orders, with what it is lengthened by chance. */
-const DELETE_PAUSE_MS = 330_000;
 /** Until a crashed gate is up and looks again, at the most. */
 const CRASH_MS = 900_000;
 /** The same for one that a bad deployment keeps down. */
@@ -162,7 +168,13 @@ const DOWN_MS = 12_000_000;
  * Estimate against bill: 2 s, one request's duration at either end and the skew. Where RunPod itself kept a pod after its
  * order the difference is RunPod's, and where it lost one unasked we learn of it later: then it is never less than the bill.
  */
-function estimateProblem(world: WorldView, pod: Pod, micros: number | null, unheard: boolean): string | null {
+function estimateProblem(
+  world: WorldView,
+  pod: Pod,
+  micros: number | null,
+  unheard: boolean,
+  lastOrder?: number,
+): string | null {
   const last = pod.deletes.at(-1);
   if (pod.livesUntil > 0) return null;
   // A stopped pod tells no price any more: a stray that was found so late is booked at the most it can have cost.
@@ -177,8 +189,9 @@ function estimateProblem(world: WorldView, pod: Pod, micros: number | null, unhe
   const worth = (ms: number): number => (ms * pod.price * 1_000_000) / 3_600_000;
   // A pod that came late and was adopted is reckoned from our order on, and one whose DELETE was answered to a gate that had
   // crashed to the next look: more than the bill, and never less.
-  // A DELETE whose answer is lost is only known by the next order's 404, which may be a whole pause later (seed 7220).
-  const pauseMs = calm ? 0 : DELETE_PAUSE_MS;
+  // A DELETE whose answer is lost is only known by a later order's 404: after a pause (seed 7220), or when the key is taken
+  // again (seed 8077).
+  const pauseMs = calm ? 0 : Math.max(0, (lastOrder ?? 0) - (pod.releasedAt ?? 0));
   const lateMs = pod.late ? pod.createdAt - pod.askedAt : 0;
   const { weights } = world.faults.plan;
   const crashMs = weights.has("gate-down") ? DOWN_MS : weights.has("crash-gate") ? CRASH_MS : 0;

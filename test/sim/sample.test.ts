@@ -1,6 +1,8 @@
 /** A sample of the simulator in every test run: fixed seeds hold, one seed is one history, and a calm world ends green. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { FaultKind } from "../../sim/faults.ts";
+import { checkersFor } from "../../sim/checkers/index.ts";
+import { World } from "../../sim/world.ts";
 import { installPlatform } from "../../sim/platform.ts";
 import { DEFAULT_RUN, runSeed, type RunOptions } from "../../sim/run.ts";
 
@@ -33,6 +35,29 @@ describe("the simulator", () => {
     expect(result.violation).toBeNull();
     expect(result.pods).toBe(1);
     expect(result.coverage.reasons.get("tests-passed")).toBeGreaterThan(0);
+  });
+
+  test("a request whose artifacts are cleaned up twice says that they are missing", async () => {
+    const world = new World({
+      plan: { seed: 1, weights: new Map<FaultKind, number>([["artifacts-cleaned", 3]]), scene: null },
+      keepTrace: false,
+      maxPulls: 1,
+      maxRepositories: 1,
+      checkers: checkersFor(),
+    });
+    await world.run(12 * 3_600_000);
+    world.close();
+    expect(world.violation).toBeNull();
+    expect([...world.coverage.reasons.keys()]).toContain("artifacts-missing");
+  });
+
+  test("a night across the end of the month ends with its bill beside every estimate", async () => {
+    // The day on which it begins has its turn as well.
+    const nights: ReadonlySet<FaultKind> = new Set(["near-midnight"]);
+    const result = await runSeed({ ...small, seed: 4, only: nights, maxPulls: 2 });
+    expect(result.violation).toBeNull();
+    expect(result.faults).toEqual(["near-midnight"]);
+    expect(result.coverage.calls.get("runpod billing")).toBe(2);
   });
 
   test("switching a kind of fault off leaves what the others draw as it was", async () => {
