@@ -73,12 +73,13 @@ export function githubApp(settings: Settings): GitHubApp | null {
 
 /** Without a usable key every call is a failure, never an exception: a gate must still be able to delete its pods. */
 export function githubClientFor(settings: Settings): GatePorts["github"] {
-  return (repository, installationId, runners) =>
+  return (repository, installationId, runners, background = false) =>
     createGitHubClient({
       app: githubApp(settings) ?? NO_APP,
       repository: { ...repository, installationId },
       runners,
       etags,
+      background,
     });
 }
 
@@ -94,7 +95,12 @@ export function runnerReleasesFor(settings: Settings): NonNullable<GatePorts["ru
     if (made === null) return { ok: false, why: "the App's private key cannot be used" };
     const answer = await made.asRepository(
       { ...repository, installationId },
-      { operation: "listRunnerReleases", method: "GET", path: "/repos/actions/runner/releases?per_page=20" },
+      {
+        operation: "listRunnerReleases",
+        method: "GET",
+        path: "/repos/actions/runner/releases?per_page=20",
+        background: true,
+      },
     );
     if (!answer.ok) return { ok: false, why: describeFailure(answer.error) };
     const listing = parseJson(answer.value.text);

@@ -278,8 +278,14 @@ export class GateHost {
       random: this.#ids,
       account: accountPort(this.#account, net, own, this.repository.id),
       runpod: clientOf(around, caller, own, clock),
-      github: (repository, installationId, runners) =>
-        createGitHubClient({ app: made.value, repository: { ...repository, installationId }, runners, etags }),
+      github: (repository, installationId, runners, background = false) =>
+        createGitHubClient({
+          app: made.value,
+          repository: { ...repository, installationId },
+          runners,
+          etags,
+          background,
+        }),
       resolveImage: async () => {
         try {
           return {

@@ -54,14 +54,14 @@ export class Inside {
   }
 
   /** GitHub for the repository as it was named last, with runners in the scope that this request's configuration names. */
-  github(request: GateRequest | null): GitHubClient {
+  github(request: GateRequest | null, background = false): GitHubClient {
     const { repository, installationId } = this.#known();
     const config = this.store.config(request?.terms?.configHash ?? "");
     const scope =
       config?.runner.scope === "organization"
         ? ({ kind: "organization", org: repository.owner, groupId: config.runner.group_id } as const)
         : ({ kind: "repository" } as const);
-    return this.ports.github(repository, installationId, scope);
+    return this.ports.github(repository, installationId, scope, background);
   }
 
   /** Everything that performing a task of this request needs. */

@@ -59,8 +59,13 @@ export interface GatePorts {
   readonly random: Random;
   readonly account: AccountPort;
   readonly runpod: RunPodClient;
-  /** A client for the repository as GitHub named it last. */
-  readonly github: (repository: RepositoryRef, installationId: string | null, scope: RunnerScope) => GitHubClient;
+  /** A client for the repository as GitHub named it last. `background`: its calls give way to all others when the quota is low. */
+  readonly github: (
+    repository: RepositoryRef,
+    installationId: string | null,
+    scope: RunnerScope,
+    background?: boolean,
+  ) => GitHubClient;
   /** `registry/name:tag` as `registry/name@sha256:...`, asked at the image registry at most `maxAgeMs` ago. */
   readonly resolveImage: (image: string, maxAgeMs: Millis) => Promise<AccountAnswer<string>>;
   /** The runner's releases as GitHub lists them. Absent: the runner's age is not watched. */

@@ -85,7 +85,9 @@ export class Work {
         });
         return;
       case "reconcile": {
-        const answered = await reconcile(task, ports, store, this.#inside.github(null), { ...this.#hands, aggregates });
+        // Comparing can wait for a quota that is nearly used up; what a request waits for cannot.
+        const github = this.#inside.github(null, true);
+        const answered = await reconcile(task, ports, store, github, { ...this.#hands, aggregates });
         if (answered) this.#sayUnsaid();
         return watchRelease(ports, store);
       }

@@ -75,11 +75,15 @@ export interface GitHubApp {
  */
 const STALE: readonly GitHubFailure["reason"][] = ["not-found", "unauthorized", "unprocessable"];
 
+/** What is left of an installation's quota for calls that somebody waits for: one part in so many. */
+const RESERVED = 10;
+
 /** How long a look-up vouches for an installation id, so that plain 404s do not each cost a look-up. */
 const VOUCHED_MS = 600_000;
 
 type InstallationMemory = { readonly installationId: string; readonly checkedAt: Millis | null };
 type RateLimited = Extract<GitHubFailure, { reason: "rate-limited" }>;
+type Quota = { readonly remaining: number; readonly limit: number; readonly resetAt: Millis };
 type Access = { readonly scope: TokenScope; readonly token: string };
 
 /** Builds the App. Fails only for a key that cannot be used; makes no request. */
@@ -99,6 +103,7 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
 
   const installations = new Map<string, InstallationMemory>();
   const limited = new Map<string, RateLimited>();
+  const quotas = new Map<string, Quota>();
   const lookups = new Map<string, Promise<Result<string, GitHubFailure>>>();
   const tokens = createInstallationTokens(deps.clock, (scope) =>
     asApp({
@@ -125,14 +130,26 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
     const { installationId } = used.scope;
     const told = limited.get(installationId);
     if (told !== undefined && deps.clock.now() < told.retryAtMs) return err(told);
+    const quota = quotas.get(installationId);
+    if (call.background === true && quota !== undefined && isLow(quota, deps.clock.now())) {
+      return err({ reason: "rate-limited", retryAtMs: quota.resetAt, scope: "primary" });
+    }
+    const watched = { ...deps, onCall: (report: CallReport) => (note(installationId, report), deps.onCall?.(report)) };
     const headers = { ...headersOf(call), "user-agent": userAgent, authorization: `token ${used.token}` };
-    const answer = await exchangeOnce(deps, timed(call), base, headers, [used.token]);
+    const answer = await exchangeOnce(watched, timed(call), base, headers, [used.token]);
     // What was under way meanwhile and succeeded says nothing about what comes next: only its time ends a limit.
     if (!answer.ok && answer.error.reason === "rate-limited") {
       const known = limited.get(installationId);
       if (known === undefined || known.retryAtMs < answer.error.retryAtMs) limited.set(installationId, answer.error);
     }
     return answer;
+  }
+
+  /** Searches and the like have quotas of their own, which say nothing about the rest. */
+  function note(installationId: string, { rate }: CallReport): void {
+    const { remaining, limit, reset: resetAt, resource } = rate;
+    if (resource !== "core" || remaining === null || limit === null || resetAt === null) return;
+    quotas.set(installationId, { remaining, limit, resetAt });
   }
 
   function asApp(call: GitHubCall): Promise<Result<GitHubAnswer, GitHubFailure>> {
@@ -259,4 +276,8 @@ function readId(text: string): string | null {
   } catch {
     return null;
   }
+}
+
+function isLow({ remaining, limit, resetAt }: Quota, now: Millis): boolean {
+  return now < resetAt && remaining * RESERVED < limit;
 }

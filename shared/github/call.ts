@@ -30,6 +30,8 @@ export interface GitHubCall {
   readonly signal?: AbortSignal;
   /** Sent as `If-None-Match`. */
   readonly etag?: string;
+  /** Nobody waits for it: it is not sent while the installation's quota is nearly used up. */
+  readonly background?: boolean;
 }
 
 /** A success (2xx), or 304 to a call that sent an etag. */

@@ -33,15 +33,18 @@ export interface GitHubClientDeps {
   readonly runners: RunnerScope;
   /** With a cache, GETs are conditional. One cache may serve several repositories. */
   readonly etags?: EtagCache;
+  /** Every call is one that nobody waits for (see `GitHubCall.background`). */
+  readonly background?: boolean;
 }
 
-export function createGitHubClient({ app, repository, runners, etags }: GitHubClientDeps): GitHubClient {
-  const wire = createWire((call) => app.asRepository(repository, call), repository.id, etags);
+export function createGitHubClient({ app, repository, runners, etags, background }: GitHubClientDeps): GitHubClient {
+  const kept = background === true ? { background } : {};
+  const wire = createWire((call) => app.asRepository(repository, { ...call, ...kept }), repository.id, etags);
   const base = slashed(`${repository.owner}/${repository.name}`);
   return {
     repository,
     async read(address) {
-      const answer = await app.asRepository(repository, { operation: "read", method: "GET", path: address });
+      const answer = await app.asRepository(repository, { operation: "read", method: "GET", path: address, ...kept });
       if (answer.ok) return { kind: "answer", status: answer.value.status, body: answer.value.text };
       return { kind: "failure", what: describeFailure(answer.error) };
     },

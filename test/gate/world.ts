@@ -122,8 +122,8 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
       register: (repository) => done((account.register(repository), null)),
     },
     runpod: client,
-    github: (repository, installationId, runners) =>
-      createGitHubClient({ app: made.value, repository: { ...repository, installationId }, runners }),
+    github: (repository, installationId, runners, background = false) =>
+      createGitHubClient({ app: made.value, repository: { ...repository, installationId }, runners, background }),
     resolveImage: (image, maxAgeMs) =>
       images.get(image, maxAgeMs, async () => {
         const answer = await resolveImage({

@@ -446,3 +446,62 @@ describe("the observer", () => {
     expect(reports.map((report) => [report.operation, report.status])).toEqual([["getApp", null]]);
   });
 });
+
+describe("a call that nobody waits for", () => {
+  const RESET = T0 / 1000 + 1_800;
+  const left = (remaining: number, more: Readonly<Record<string, string>> = {}) =>
+    json(
+      {},
+      {
+        headers: {
+          "x-ratelimit-limit": "5000",
+          "x-ratelimit-remaining": String(remaining),
+          "x-ratelimit-reset": String(RESET),
+          "x-ratelimit-resource": "core",
+          ...more,
+        },
+      },
+    );
+  const background = { ...question, background: true };
+  const opened = (answer: () => Response) => {
+    const clock = movableClock();
+    const stub = stubGitHub({ [QUESTION]: answer, [MINT.replace("77", "78")]: () => tokenAnswer() });
+    return { clock, app: stubApp(stub, { deps: { clock } }), asked: () => stub.calls(QUESTION).length };
+  };
+
+  it("N136: is kept back while little of the quota is left; a call that somebody waits for goes", async () => {
+    const { app, asked, clock } = opened(() => left(499));
+    // Nothing is known yet.
+    expect((await app.asRepository(REPOSITORY, background)).ok).toBe(true);
+    expect(await app.asRepository(REPOSITORY, background)).toEqual({
+      ok: false,
+      error: { reason: "rate-limited", retryAtMs: RESET * 1000, scope: "primary" },
+    });
+    expect(asked()).toBe(1);
+    expect((await app.asRepository(REPOSITORY, question)).ok).toBe(true);
+    expect(asked()).toBe(2);
+    clock.at = RESET * 1000 - 1;
+    expect((await app.asRepository(REPOSITORY, background)).ok).toBe(false);
+    clock.at = RESET * 1000;
+    expect((await app.asRepository(REPOSITORY, background)).ok).toBe(true);
+  });
+
+  it("goes while a tenth is left, and whatever is left of another quota or of another installation's", async () => {
+    for (const answer of [
+      () => left(500),
+      () => left(0, { "x-ratelimit-resource": "search" }),
+      () => left(1, { "x-ratelimit-limit": "many" }),
+      () => json({}),
+    ]) {
+      const { app, asked } = opened(answer);
+      await app.asRepository(REPOSITORY, question);
+      expect((await app.asRepository(REPOSITORY, background)).ok).toBe(true);
+      expect(asked()).toBe(2);
+    }
+    const { app, asked } = opened(() => left(3));
+    await app.asInstallation("77", question);
+    expect((await app.asInstallation("77", background)).ok).toBe(false);
+    expect(await app.asInstallation("78", background)).toMatchObject({ ok: true });
+    expect(asked()).toBe(2);
+  });
+});
