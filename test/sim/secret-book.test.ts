@@ -1,5 +1,5 @@
 /** The book of secrets finds what a plain search finds, whatever it remembers of texts it has seen. */
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { SecretBook } from "../../sim/checkers/secret-book.ts";
 
