@@ -6,7 +6,7 @@
  * word of it. The gate is told at once; one that is down, read-only or out of reach is told by every later tick until it has
  * said that it need not be. None of this keeps a pod from being deleted.
  */
-import type { OwedRemoval } from "../durable-objects/account/sweep-memory.ts";
+import type { Observations, OwedRemoval } from "../durable-objects/account/sweep-memory.ts";
 import type { PodListing } from "../durable-objects/gate/ports.ts";
 import type { RemovedPod } from "../durable-objects/gate/removals.ts";
 import type { Millis } from "../shared/ports.ts";
@@ -16,6 +16,8 @@ import { messageOf } from "./wake-gates.ts";
 
 /** A younger pod may be missing from a list that it belongs in: without a 204 such a list proves nothing yet. */
 const NEWBORN_MS = 120_000;
+/** How long a sweep waits in vain for the account before its deletions no longer wait for it: one call that hangs. */
+const PATIENCE_MS = 8_000;
 /** Pods named in one sentence of the report. */
 const NAMED = 5;
 
@@ -31,7 +33,7 @@ export class Owed {
   readonly #settled: Set<string>;
   /** Repositories whose gates took something in this sweep. */
   readonly #told = new Set<string>();
-  #accountSilent = false;
+  #waitedMs = 0;
 
   /** `remembered`: by the sweeps before. `unreadable`: pods of which nothing but the id is left. */
   constructor(
@@ -55,13 +57,13 @@ export class Owed {
     // An answer that is known already counts until there is a newer one.
     this.#open.set(podId, { ...owed, goneAt: this.#open.get(podId)?.goneAt ?? null });
     this.#settled.delete(podId);
-    // A silent account must not hold up every deletion of this tick; the end of the sweep asks it again.
-    if (this.#accountSilent) return;
+    // An account that hangs must not hold up every deletion of this tick; the end of the sweep asks it again.
+    if (this.#waitedMs >= PATIENCE_MS) return;
     try {
       if (await this.#ports.account.owe(owed)) this.#stored.add(podId);
     } catch (error) {
-      this.#accountSilent = true;
-      this.#say(`The account took no note of a deletion: ${messageOf(error)}.`);
+      this.#waitedMs += this.#ports.clock.now() - owed.orderedAt;
+      this.#say(`The account took no note that pod ${podId} goes: ${messageOf(error)}.`);
     }
   }
 
@@ -98,13 +100,18 @@ export class Owed {
     return [...this.#open.values()].filter((one) => one.goneAt !== null).length;
   }
 
-  /** For the account: what is no longer owed, and what is. */
-  changes(): { readonly settled: readonly string[]; readonly owed: readonly OwedRemoval[] } {
-    return { settled: [...this.#settled], owed: [...this.#open.values()] };
-  }
-
-  /** `noRoom`: pods that the account did not take; null: it did not answer. What nobody remembers now is said aloud. */
-  ended(noRoom: readonly string[] | null): void {
+  /** Tells the account what is no longer owed and what is, with whatever else the sweep leaves. Never throws. */
+  async end(observations: Observations, cursor: string | null): Promise<void> {
+    const open = [...this.#open.values()];
+    const tell = () => this.#ports.account.endSweep(observations, cursor, [...this.#settled], open);
+    const said = (error: unknown): null => {
+      this.#say(`The sweep could not be remembered: ${messageOf(error)}.`);
+      return null;
+    };
+    let noRoom = await tell().catch(said);
+    // Word of a pod that is gone is worth a second call; suspicions arise again by themselves.
+    if (noRoom === null && open.length > 0) noRoom = await tell().catch(said);
+    // What nobody remembers now is said aloud.
     const lost = noRoom ?? [...this.#open.keys()].filter((podId) => !this.#stored.has(podId));
     for (const podId of lost) {
       const why = noRoom === null ? "neither its gate nor the account took note" : "too many are remembered already";

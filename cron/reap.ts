@@ -179,14 +179,7 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
       problems,
     };
   } finally {
-    const changes = owed.changes();
-    const noRoom = await ports.account
-      .endSweep(observations, budget.cursor, changes.settled, changes.owed)
-      .catch((error: unknown) => {
-        problems.push(`The sweep could not be remembered: ${messageOf(error)}.`);
-        return null;
-      });
-    owed.ended(noRoom);
+    await owed.end(observations, budget.cursor);
   }
 }
 

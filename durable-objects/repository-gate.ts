@@ -200,6 +200,7 @@ function accountPort(env: Env, repositoryId: string): AccountPort {
     reserve: (attemptId, micros) => told(async () => account().reserve(attemptId, repositoryId, micros)),
     commit: (attemptId, micros) => told(async () => nothing(await account().commit(attemptId, micros, repositoryId))),
     release: (attemptId) => told(async () => nothing(await account().release(attemptId, repositoryId))),
+    goneSince: (podId) => told(async () => account().goneSince(podId)),
     register: (repository) => told(async () => nothing(await account().register(repository))),
   };
 }

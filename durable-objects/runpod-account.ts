@@ -118,6 +118,11 @@ export class RunPodAccount extends DurableObject<Env> {
     return this.#sweeps.owe(removal);
   }
 
+  /** When a pod was gone whose removal is still owed to its gate; null: nothing is known of it. */
+  goneSince(podId: string): Millis | null {
+    return this.#sweeps.goneSince(podId);
+  }
+
   endSweep(
     observations: Observations,
     cursor: string | null,

@@ -153,6 +153,7 @@ export function accountPort(host: () => AccountHost, net: Net, owner: () => Owne
     reserve: (attemptId, micros) => told("reserve", (account) => account.reserve(attemptId, repositoryId, micros)),
     commit: (attemptId, micros) => told("commit", (account) => (account.commit(attemptId, micros, repositoryId), null)),
     release: (attemptId) => told("release", (account) => (account.release(attemptId, repositoryId), null)),
+    goneSince: (podId) => told("goneSince", () => host().sweeps.goneSince(podId)),
     register: (repository) => told("register", (account) => (account.register(repository), null)),
   };
 }

@@ -103,6 +103,13 @@ export class SweepMemory {
     });
   }
 
+  /** When a pod was gone whose removal is still owed to its gate; null: nothing is known of it. */
+  goneSince(podId: string): Millis | null {
+    const value = metaOf(this.#sql, OWED + podId);
+    const read = value === null ? null : readStored(owedSchema, value);
+    return read?.ok === true ? read.value.goneAt : null;
+  }
+
   #keep(removal: OwedRemoval): boolean {
     const key = OWED + removal.podId;
     if (metaOf(this.#sql, key) === null && metasUnder(this.#sql, OWED).length >= OWED_AT_MOST) return false;

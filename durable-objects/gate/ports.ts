@@ -48,6 +48,8 @@ export interface AccountPort {
   reserve(attemptId: string, micros: number): Promise<AccountAnswer<ReserveAnswer>>;
   commit(attemptId: string, micros: number): Promise<AccountAnswer<null>>;
   release(attemptId: string): Promise<AccountAnswer<null>>;
+  /** When a pod was gone that cron has deleted and that this gate has not booked; null: the account knows of none such. */
+  goneSince(podId: string): Promise<AccountAnswer<Millis | null>>;
   /** Puts this repository on the account's register, so that cron visits it. Written before the first dispatch. */
   register(repository: RepositoryRef): Promise<AccountAnswer<null>>;
 }

@@ -5,6 +5,7 @@
  * Told at once, or, where the gate was down, read-only or out of reach, by a later tick; and again until the gate has said that
  * it need not be. So nothing here may happen twice.
  */
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { GatePorts } from "./ports.ts";
 import type { Steps } from "./steps.ts";
@@ -25,28 +26,33 @@ export interface RemovedPod {
   readonly goneAt: Millis;
 }
 
-/** In a transaction. False: it must be told again, because an attempt still looks for this pod and may yet take it. */
+/**
+ * In a transaction. False: it must be told again, because an attempt still looks for this pod and may yet take it, or because
+ * whoever here removes it has not come to its order yet.
+ */
 export function takeRemoval(removed: RemovedPod, ports: GatePorts, store: Store, steps: Steps): boolean {
   const { podId } = removed;
   const owner = ownerOf(store, podId);
   if (owner !== null) {
     const task = store.taskOf("main", owner.id);
-    // An order under way has its own answer soon. Before any order of its own, the request finds out by itself.
-    if (task === null || task.kind !== "delete-pod" || task.startedAt !== null) return true;
+    // Before any order of its own the request finds out by itself, and then asks when it was. An order under way is such a one.
+    if (task === null || task.kind !== "delete-pod" || task.startedAt !== null) return hasOrdered(owner);
     store.removeTask(task.id);
-    const done = { task: "delete-pod", outcome: { kind: "deleted" } } as const;
+    const done = { task: "delete-pod", outcome: { kind: "deleted", at: removed.goneAt } } as const;
     steps.apply(owner.id, { kind: "done", taskId: task.id, done });
     return true;
   }
-  if (store.stray(podId) !== null) {
-    strayOrdered(podId, ports, store);
-    return true;
-  }
+  if (store.stray(podId) !== null) return strayOrdered(podId, removed.goneAt, ports, store);
   const line = store.ledgerLine(podId);
   if (line !== null && line.closed_at !== null) return true;
   if (isLookedFor(removed, store)) return false;
   beginRemoved(store, removed, ports.clock.now());
   return true;
+}
+
+/** Its order has been answered: it has a time of its own. */
+function hasOrdered({ state }: GateRequest): boolean {
+  return "teardown" in state && state.teardown !== null && state.teardown.deletedAt !== null;
 }
 
 /** A create without an answer may have bought it: its attempt then opens the line, and has to close it. */

@@ -7,10 +7,17 @@ import type { GatePorts } from "./ports.ts";
 /** The part of a gate's ports that a removal needs. */
 export type RemovalPorts = Pick<GatePorts, "runpod" | "account" | "clock">;
 
-export async function deletePod(podId: string, { runpod, clock }: RemovalPorts): Promise<Done> {
+/** A pod that is not there may have been deleted by cron while this gate was not: that is when it stopped to cost. */
+export async function deletePod(podId: string, { runpod, account, clock }: RemovalPorts): Promise<Done> {
   const answer = await runpod.deletePod(podId);
   if (answer.kind === "failure") return { task: "delete-pod", outcome: unknownOf(answer.failure, clock.now()) };
-  return { task: "delete-pod", outcome: { kind: answer.kind === "deleted" ? "deleted" : "not-found" } };
+  if (answer.kind === "deleted") return { task: "delete-pod", outcome: { kind: "deleted" } };
+  const gone = await account.goneSince(podId);
+  // Nothing is lost by asking again: the proof, which comes next, needs the account as well.
+  if (!gone.ok) return { task: "delete-pod", outcome: { kind: "unknown", why: gone.why } };
+  const outcome =
+    gone.value === null ? ({ kind: "not-found" } as const) : ({ kind: "deleted", at: gone.value } as const);
+  return { task: "delete-pod", outcome };
 }
 
 export async function verifyGone(podId: string, { runpod, clock }: RemovalPorts): Promise<Done> {

@@ -196,13 +196,18 @@ export async function strayDone(task: StoredTask, ports: GatePorts, store: Store
   await tellAccount(row.pod_id, ports, store);
 }
 
-/** RunPod has taken somebody else's order to delete it: a removal that waits to repeat its own goes on. In a transaction. */
-export function strayOrdered(podId: string, ports: GatePorts, store: Store): void {
+/**
+ * Somebody else's order has removed it: a removal that waits to repeat its own goes on. In a transaction. False: its own order
+ * is still to come, or under way.
+ */
+export function strayOrdered(podId: string, goneAt: Millis, ports: GatePorts, store: Store): boolean {
   const row = store.stray(podId);
+  if (row === null || row.done_at !== null) return true;
   const task = store.taskOf("stray", podId);
-  if (row === null || row.done_at !== null || task === null) return;
-  if (task.kind !== "delete-pod" || task.startedAt !== null) return;
-  takeStep(task, row, { task: "delete-pod", outcome: { kind: "deleted" } }, ports, store);
+  if (task === null || task.kind !== "delete-pod" || task.startedAt !== null)
+    return strayRecord(row, store).teardown.deletedAt !== null;
+  takeStep(task, row, { task: "delete-pod", outcome: { kind: "deleted", at: goneAt } }, ports, store);
+  return true;
 }
 
 function takeStep(task: StoredTask, row: StrayRow, done: Done, ports: GatePorts, store: Store): void {

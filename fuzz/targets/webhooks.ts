@@ -138,7 +138,15 @@ export function quietPorts(sql: NodeSql): GatePorts {
     alarm: { set: () => undefined },
     clock,
     random: { next: () => 0.5, bytes: (length) => new Uint8Array(length) },
-    account: { listPods: never, market: never, reserve: never, commit: never, release: never, register: never },
+    account: {
+      listPods: never,
+      market: never,
+      reserve: never,
+      commit: never,
+      release: never,
+      goneSince: never,
+      register: never,
+    },
     runpod: createRunPodClient({
       apiKey: "rpa_fuzzfuzzfuzzfuzz",
       baseUrl: "https://runpod.test",

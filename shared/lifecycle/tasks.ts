@@ -300,7 +300,9 @@ export type DeregisterOutcome =
   | { readonly kind: "busy" }
   | { readonly kind: "unknown"; readonly why: string };
 
-export type DeleteOutcome = { readonly kind: "deleted" } | { readonly kind: "not-found" } | UnknownOfRunPod;
+export type DeleteOutcome =
+  /** `at`: when it was gone by somebody else's order; left out: this answer is the first word of it. */
+  { readonly kind: "deleted"; readonly at?: Millis } | { readonly kind: "not-found" } | UnknownOfRunPod;
 
 /** `retryAt`: when RunPod's quota allows the next try, where that is why. Such an answer is no failed try. */
 export interface UnknownOfRunPod {

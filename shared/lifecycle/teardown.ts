@@ -99,7 +99,11 @@ export function advanceTeardown(teardown: Teardown, done: Done, scope: TeardownS
     }
     case "delete": {
       if (done.task !== "delete-pod") return again(teardown, scope, now, now);
-      if (done.outcome.kind === "deleted") return enter("verify", { ...teardown, deletedAt: now }, scope, now);
+      if (done.outcome.kind === "deleted") {
+        // An older answer of our own stands behind a time at which the pod was still seen.
+        const deletedAt = Math.max(Math.min(done.outcome.at ?? now, now), teardown.deletedAt ?? 0);
+        return enter("verify", { ...teardown, deletedAt }, scope, now);
+      }
       if (done.outcome.kind === "not-found") {
         const createdAt = scope.attempt?.createSentAt ?? 0;
         const grace = createdAt + limits.newbornGrace;

@@ -20,12 +20,10 @@ class Asked {
   readonly lists: number[] = [];
   readonly #reads = new Map<string, number[]>();
   readonly #orders = new Map<string, number>();
-  readonly lastOrders = new Map<string, number>();
+  readonly #lastOrders = new Map<string, number>();
   /** Pods that cron ordered gone, and when it last did so while the account remembered nothing of it. */
   readonly #unremembered = new Map<string, number>();
   readonly #remembered = new Set<string>();
-  /** Removed by cron while their gate gave no word or might write nothing. */
-  readonly behindItsGate = new Set<string>();
 
   hear(world: WorldView, operation: string, request: NetRequest): void {
     if (operation === "listPods") {
@@ -39,13 +37,15 @@ class Asked {
       return;
     }
     if (!this.#orders.has(id)) this.#orders.set(id, request.askedAt);
-    this.lastOrders.set(id, request.askedAt);
+    this.#lastOrders.set(id, request.askedAt);
     if (request.caller !== "cron") return;
-    const repository = world.runpod.pods.find((pod) => pod.id === id)?.env["GPU_GATE_REPOSITORY_ID"];
-    const host = world.hosts.find((one) => one.repository.id === repository);
-    if (host !== undefined && (!host.up || host.gate.readOnly || callsAreLost(world))) this.behindItsGate.add(id);
     if (world.account.sql.exec("SELECT key FROM meta WHERE key = ?", `owed:${id}`).length > 0) this.#remembered.add(id);
     else this.#unremembered.set(id, request.askedAt);
+  }
+
+  /** The last order of all; null where it says nothing of what is booked, because the account remembers the one that counted. */
+  lastOrderFor(podId: string): number | null {
+    return this.#remembered.has(podId) ? null : (this.#lastOrders.get(podId) ?? null);
   }
 
   /**
@@ -56,9 +56,10 @@ class Asked {
     const at = this.#unremembered.get(podId);
     if (at === undefined || this.#remembered.has(podId)) return false;
     const { unheard } = world.net;
-    // One call that fails silences the account for the rest of its tick.
-    const before = unheard.some((one) => one.operation.startsWith("owe ") && one.at <= at && at - one.at < TICK_MS);
-    return before && unheard.some((one) => one.operation === "endSweep" && one.at >= at && one.at - at < TICK_MS);
+    const before = unheard.some((one) => one.operation === `owe ${podId}` && one.at <= at && at - one.at < TICK_MS);
+    // It is said a second time when the first was in vain.
+    const ends = unheard.filter((one) => one.operation === "endSweep" && one.at >= at && one.at - at < TICK_MS);
+    return before && ends.length >= 2;
   }
 
   /** What the proof lacks that this line claims, `skew` being how far the product's clock is from the providers'. */
@@ -76,11 +77,6 @@ class Asked {
       return "two spaced lists after the DELETE";
     return null;
   }
-}
-
-function callsAreLost(world: WorldView): boolean {
-  const { weights } = world.faults.plan;
-  return weights.has("object-fails") || weights.has("object-done-but-lost");
 }
 
 export function i2(): Checker {
@@ -117,13 +113,8 @@ export function i2(): Checker {
           return `${pod.id} has no closing line in the ledger`;
         const missing = asked.missing(line, world.skew);
         if (missing !== null) return `${pod.id} is called gone without ${missing}`;
-        const wrong = estimateProblem(
-          world,
-          pod,
-          line.estimate_micros,
-          asked.behindItsGate.has(pod.id),
-          asked.lastOrders.get(pod.id),
-        );
+        const order = { unsaid: asked.isUnsaid(world, pod.id), lastAt: asked.lastOrderFor(pod.id) };
+        const wrong = estimateProblem(world, pod, line.estimate_micros, order);
         if (wrong !== null) return wrong;
       }
       return strangeLine(world);
@@ -151,6 +142,12 @@ function strangeLine(world: WorldView): string | null {
 
 type Pod = WorldView["runpod"]["pods"][number];
 
+/** Of one pod's removal: whether nobody could be told of it, and the order by which its end may have become known. */
+interface Order {
+  readonly unsaid: boolean;
+  readonly lastAt: number | null;
+}
+
 /** RunPod lost it without any order of ours, and no attempt of ours was ever told of it. */
 function neverSeen(world: WorldView, pod: Pod): boolean {
   if (!pod.vanished || pod.deletes.length > 0) return false;
@@ -159,6 +156,8 @@ function neverSeen(world: WorldView, pod: Pod): boolean {
   );
 }
 
+/** The longest pause between two orders, with what it is lengthened by chance. */
+const DELETE_PAUSE_MS = 330_000;
 /** Until a crashed gate is up and looks again, at the most. */
 const CRASH_MS = 900_000;
 /** The same for one that a bad deployment keeps down. */
@@ -168,13 +167,7 @@ const DOWN_MS = 12_000_000;
  * Estimate against bill: 2 s, one request's duration at either end and the skew. Where RunPod itself kept a pod after its
  * order the difference is RunPod's, and where it lost one unasked we learn of it later: then it is never less than the bill.
  */
-function estimateProblem(
-  world: WorldView,
-  pod: Pod,
-  micros: number | null,
-  unheard: boolean,
-  lastOrder?: number,
-): string | null {
+function estimateProblem(world: WorldView, pod: Pod, micros: number | null, order: Order): string | null {
   const last = pod.deletes.at(-1);
   if (pod.livesUntil > 0) return null;
   // A stopped pod tells no price any more: a stray that was found so late is booked at the most it can have cost.
@@ -190,14 +183,15 @@ function estimateProblem(
   // A pod that came late and was adopted is reckoned from our order on, and one whose DELETE was answered to a gate that had
   // crashed to the next look: more than the bill, and never less.
   // A DELETE whose answer is lost is only known by a later order's 404: after a pause (seed 7220), or when the key is taken
-  // again (seed 8077).
-  const pauseMs = calm ? 0 : Math.max(0, (lastOrder ?? 0) - (pod.releasedAt ?? 0));
+  // again (seed 8077). Not so one that cron ordered and the account remembers: whoever looks later is told when it was.
+  const knownAt = order.lastAt ?? (pod.releasedAt ?? 0) + DELETE_PAUSE_MS;
+  const pauseMs = calm ? 0 : Math.max(0, knownAt - (pod.releasedAt ?? 0));
   const lateMs = pod.late ? pod.createdAt - pod.askedAt : 0;
   const { weights } = world.faults.plan;
   const crashMs = weights.has("gate-down") ? DOWN_MS : weights.has("crash-gate") ? CRASH_MS : 0;
-  // So is one that cron removed while its gate could not hear of it: the gate reckons to the look that tells it.
+  // So is one that cron removed and could tell nobody of: the gate reckons to its own look.
   const highest =
-    pod.vanished || unheard || last === undefined ? Infinity : worth(boundMs + lateMs + crashMs + pauseMs);
+    pod.vanished || order.unsaid || last === undefined ? Infinity : worth(boundMs + lateMs + crashMs + pauseMs);
   if (bill - micros <= worth(boundMs) && micros - bill <= highest) return null;
   const seconds = ((micros - bill) * 3_600_000) / (pod.price * 1_000_000) / 1000;
   return `${pod.id}: estimate and bill are ${seconds.toFixed(1)} s apart`;

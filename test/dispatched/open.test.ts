@@ -40,6 +40,7 @@ function gateAt(sql = nodeSql()) {
       reserve: () => asked("reserve"),
       commit: () => asked("commit"),
       release: () => asked("release"),
+      goneSince: () => asked("goneSince"),
       register: () => asked("register"),
     },
     // Whatever is called on it, whatever it is called: the object alone may be handed on.

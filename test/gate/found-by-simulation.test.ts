@@ -316,6 +316,7 @@ test("RunPod's answer to cron's order ends what a pod costs, though the gate's o
     account: {
       listPods: () => Promise.resolve(ok({ ...listed, startedAt: cut.clock.now() })),
       commit: () => Promise.resolve(ok(null)),
+      goneSince: () => Promise.resolve(ok(null)),
     } as unknown as GatePorts["account"],
   };
   const gate = new Gate(ports);

@@ -45,6 +45,7 @@ function gateAt() {
     },
     account: {
       listPods: () => Promise.resolve(ok({ startedAt: now, complete: true, pods: [] })),
+      goneSince: () => Promise.resolve(ok(null)),
       commit: (id: string, micros: number) => (asked.push(`commit ${id} ${micros}`), Promise.resolve(ok(null))),
     },
     github: () => new Proxy({}, { get: () => () => Promise.resolve({ ok: false, error: { reason: "server" } }) }),
@@ -141,6 +142,19 @@ describe("a pod that an open request may have", () => {
     expect(lines().map((line) => line.pod_id)).toEqual(["p2", "p1"]);
   });
 
+  it("is told again to a request that has not come to its order, and no more once that is answered", () => {
+    const { gate } = gateAt();
+    const told = (step: Parameters<typeof states.cleaning>[0], kind: string, deletedAt: number | null) => {
+      const state = states.cleaning(step);
+      const request = requestIn({ ...state, teardown: { ...state.teardown, step, deletedAt } });
+      gate.store.saveRequest(request);
+      gate.store.putTask("main", request.id, kind, { kind, podId: "pod-1" }, T0 + HOUR, T0);
+      return gate.podsRemoved([{ ...REMOVED, podId: "pod-1" }]);
+    };
+    expect(told("record", "read-record", null)).toEqual([]);
+    expect(told("verify", "verify-gone", T0)).toEqual(["pod-1"]);
+  });
+
   it("is left to the request that has it, whose order to delete it need not be repeated", () => {
     const { gate, lines } = gateAt();
     const state = states.cleaning("delete");
@@ -150,6 +164,7 @@ describe("a pod that an open request may have", () => {
     gate.store.putTask("main", id, "delete-pod", { kind: "delete-pod", podId }, T0 + HOUR, T0);
     expect(gate.podsRemoved([{ ...REMOVED, podId }])).toEqual([podId]);
     expect(gate.store.taskOf("main", id)?.kind).toBe("verify-gone");
+    expect(gate.store.request(id)?.state).toMatchObject({ teardown: { deletedAt: GONE_AT } });
     expect(gate.store.stray(podId)).toBeNull();
     expect(lines()).toEqual([]);
   });

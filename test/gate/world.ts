@@ -119,6 +119,7 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
       reserve: (attemptId, micros) => done(account.reserve(attemptId, REPOSITORY_ID, micros)),
       commit: (attemptId, micros) => done((account.commit(attemptId, micros, REPOSITORY_ID), null)),
       release: (attemptId) => done((account.release(attemptId, REPOSITORY_ID), null)),
+      goneSince: () => done(null),
       register: (repository) => done((account.register(repository), null)),
     },
     runpod: client,

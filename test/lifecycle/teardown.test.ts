@@ -264,6 +264,17 @@ describe("what proves absence", () => {
     it.answer(notFound);
     expect(it.teardown.deletedAt).toBeGreaterThan(first ?? 0);
   });
+
+  test("a pod that was gone by somebody else's order has cost up to then, but never less than up to an answer of our own", () => {
+    const scope = scopeOf(OLD);
+    const after = (own: number | null, at: number) => {
+      const from = teardownAt("delete", { deletedAt: own });
+      return advanceTeardown(from, { task: "delete-pod", outcome: { kind: "deleted", at } }, scope, T0).teardown;
+    };
+    expect(after(null, T0 - MINUTE)).toMatchObject({ step: "verify", deletedAt: T0 - MINUTE });
+    expect(after(null, T0 + MINUTE)).toMatchObject({ deletedAt: T0 });
+    expect(after(T0 - SECOND, T0 - MINUTE)).toMatchObject({ deletedAt: T0 - SECOND });
+  });
 });
 
 describe("what is never given up", () => {

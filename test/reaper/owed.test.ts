@@ -30,6 +30,8 @@ let logged: unknown[] = [];
 let told: RemovedPod[] = [];
 let memory: SweepMemory;
 let forgets = false;
+/** How long a call takes that the account does not answer. */
+let hangsMs = 0;
 
 beforeEach(() => {
   now = T0;
@@ -42,6 +44,7 @@ beforeEach(() => {
   logged = [];
   told = [];
   forgets = false;
+  hangsMs = 0;
   const sql = nodeSql();
   sql.exec("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)");
   memory = new SweepMemory(sql);
@@ -69,6 +72,7 @@ function add(id: string, ageMs = 3 * HOUR): void {
 }
 
 async function asked<T>(there: boolean, body: () => T): Promise<T> {
+  now += there ? 0 : hangsMs;
   if (!there) throw new Error("no answer");
   return body();
 }
@@ -258,13 +262,17 @@ describe("an order without an answer", () => {
 });
 
 describe("an account that remembers nothing", () => {
-  it("keeps no pod alive, is asked once a tick, and what nobody knows is said aloud", async () => {
+  it.each([
+    ["that hangs is waited for once", 10_000, 1],
+    ["that refuses is asked for each", 1, 2],
+  ])("%s; it keeps no pod alive, and what nobody knows is said aloud", async (_, takesMs, times) => {
     add("p1");
     add("p2");
     accountIs = "down";
+    hangsMs = takesMs;
     const { problems } = await sweep();
     expect(did).toEqual(["DELETE p1", "DELETE p2"]);
-    expect(problems.filter((one) => one.startsWith("The account took no note"))).toHaveLength(1);
+    expect(problems.filter((one) => one.startsWith("The account took no note"))).toHaveLength(times);
     expect(problems.join()).toContain("Pod p2 may have been deleted without being booked");
     expect(logged).toContainEqual(expect.objectContaining({ event: "cron.unbooked", pod: "p1", repository: "101" }));
   });
@@ -291,6 +299,16 @@ describe("an account that remembers nothing", () => {
     };
     await reap({ ...ports, account: silent }, []);
     expect(remembered()).toMatchObject([{ podId: "p0" }, { podId: "p1" }]);
+  });
+
+  it("that misses the end of a sweep is told a second time", async () => {
+    add("p1");
+    const ports = portsNow();
+    let tries = 0;
+    const endSweep: CronPorts["account"]["endSweep"] = (...said) => asked((tries += 1) > 1, () => memory.end(...said));
+    await reap({ ...ports, account: { ...ports.account, owe: () => asked(false, () => true), endSweep } }, []);
+    expect(remembered()).toMatchObject([{ podId: "p1", goneAt: T0 + 500 }]);
+    expect(logged).not.toContainEqual(expect.objectContaining({ event: "cron.unbooked" }));
   });
 
   it("says which pods found no room or do not read", async () => {

@@ -129,6 +129,7 @@ export function goOn(sql: Sql, from: number, repositoryId: string, accountSql: S
       reserve: (attemptId, micros) => answered(account.reserve(attemptId, repositoryId, micros)),
       commit: async (attemptId, micros) => (account.commit(attemptId, micros, repositoryId), answered(null)),
       release: async (attemptId) => (account.release(attemptId, repositoryId), answered(null)),
+      goneSince: () => answered(null),
       register: (repository) => (account.register(repository), answered(null)),
     },
     runpod,

@@ -31,12 +31,14 @@ let accountSql: Sql;
 /** Null: it is down. What it has stored stays. */
 let gate: Gate | null = null;
 let memory: SweepMemory;
+let accountAnswers = true;
 let heard: "all" | "answers-lost" = "all";
 
 beforeEach(() => {
   now = T0;
   billedMs = {};
   heard = "all";
+  accountAnswers = true;
   gateSql = nodeSql();
   accountSql = nodeSql();
   const ports = { sql: accountSql, clock: { now: () => now }, runpod: {} as never, monthlyCapMicros: 1_000_000 };
@@ -73,6 +75,7 @@ function startGate(): Gate {
     account: {
       listPods: () => Promise.resolve(ok(listing())),
       commit: () => Promise.resolve(ok(null)),
+      goneSince: async (id: string) => (accountAnswers ? ok(memory.goneSince(id)) : { ok: false, why: "down" }),
     },
     github: () => new Proxy({}, { get: () => () => Promise.resolve({ ok: false, error: { reason: "server" } }) }),
     deployment: "testing",
@@ -170,6 +173,26 @@ it("goes with its gate read-only after a roll-back, and is booked when newer cod
   expect(ledger()).toEqual([]);
   gateSql.exec("UPDATE schema_version SET version = ?", known);
   gate = startGate();
+  await minutes(5);
+  expectBooked();
+});
+
+it("is booked to its end by a gate that had begun with it, and that looks before anybody has told it", async () => {
+  startGate().adoptStray("p1", "reap-late-pod", T0, PRICE);
+  // It dies before its order, and cron waits for the backstop.
+  await minutes(121);
+  expect(billedMs).toEqual({ p1: 2 * HOUR });
+  await minutes(90);
+  gate = startGate();
+  accountAnswers = false;
+  await gate.run();
+  expect(ledger()).toMatchObject([{ pod_id: "p1", closed_at: null }]);
+  accountAnswers = true;
+  now += MINUTE;
+  await gate.run();
+  now += MINUTE;
+  await gate.run();
+  expectBooked();
   await minutes(5);
   expectBooked();
 });

@@ -137,7 +137,9 @@ describe("the memory of sweeps", () => {
     expect(kept.owe(owed("p1"))).toBe(true);
     // That sweep died: it never ended.
     expect(owedBy(kept, T0 + 10)).toEqual([owed("p1")]);
+    expect(kept.goneSince("p1")).toBeNull();
     kept.end({}, null, [], [owed("p1", T0 + 9), owed("p2", T0 + 9)]);
+    expect(kept.goneSince("p1")).toBe(T0 + 9);
     expect(owedBy(kept, T0 + 20)).toEqual([owed("p1", T0 + 9), owed("p2", T0 + 9)]);
     kept.end({}, null, ["p1", "p7"]);
     expect(owedBy(kept, T0 + 30)).toEqual([owed("p2", T0 + 9)]);
@@ -168,6 +170,7 @@ describe("the memory of sweeps", () => {
     kept.owe(owed("p2"));
     sql.exec("UPDATE meta SET value = '{' WHERE key = 'owed:p1'");
     expect(kept.begin(T0, 1)).toMatchObject({ owed: [owed("p2")], unreadable: ["p1"] });
+    expect(kept.goneSince("p1")).toBeNull();
     kept.end({}, null, ["p1"]);
     expect(kept.begin(T0, 1)).toMatchObject({ owed: [owed("p2")], unreadable: [] });
   });
