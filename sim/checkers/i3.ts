@@ -1,5 +1,9 @@
-/** I3: no pod outlives the backstop by more than two cron ticks while RunPod's API answers. */
-import { isRetained, type Checker } from "../view.ts";
+/**
+ * I3: no pod outlives the backstop by more than two cron ticks while RunPod's API answers. Nor does one that nobody waits for,
+ * where nothing is broken, live until then: cron has seen it twice by its fourth look.
+ */
+import type { VirtualPod } from "../runpod.ts";
+import { isRetained, type Checker, type WorldView } from "../view.ts";
 
 const BACKSTOP_MS = 7_200_000;
 /** Two ticks, the longest pause between two orders, and what slow answers take. */
@@ -10,7 +14,9 @@ export function i3(): Checker {
     name: "I3",
     step(world) {
       for (const pod of world.runpod.pods) {
-        if (pod.releasedAt !== null || world.now - pod.createdAt < BACKSTOP_MS + GRACE_MS) continue;
+        if (pod.releasedAt !== null) continue;
+        if (isLeftOver(pod, world)) return `${pod.id} came late, is nobody's, and nobody removes it`;
+        if (world.now - pod.createdAt < BACKSTOP_MS + GRACE_MS) continue;
         if (world.now - world.runpodUpSince < GRACE_MS) continue;
         const ordered = pod.deletes.at(-1);
         if (ordered !== undefined && world.now - ordered.performedAt < GRACE_MS) continue;
@@ -23,6 +29,19 @@ export function i3(): Checker {
       return null;
     },
   };
+}
+
+/** Looks of cron at a pod: suspected, confirmed, handed to its gate, and one that may have been under way when it came. */
+const LOOKS = 4;
+const SLACK_MS = 60_000;
+
+function isLeftOver(pod: VirtualPod, world: WorldView): boolean {
+  if (!pod.late || pod.deletes.length > 0 || pod.env["GPU_GATE_KEEP"] === "true") return false;
+  const { healed, plan } = world.faults;
+  if (!healed && [...plan.weights.keys()].some((kind) => kind !== "runpod-late-pod")) return false;
+  const visible = Math.max(pod.createdAt, pod.listedFrom, world.runpodUpSince);
+  const look = world.ticks.filter((tick) => tick >= visible)[LOOKS - 1];
+  return look !== undefined && world.now > look + SLACK_MS;
 }
 
 function callsFail(weights: ReadonlyMap<string, number>): boolean {

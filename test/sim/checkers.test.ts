@@ -143,6 +143,16 @@ test("I3: a pod beyond the backstop that nobody removes", () => {
   expect(checker("I3").step?.(world({ pods: [ordered], now, ticks }))).toBeNull();
 });
 
+test("I3: a pod that came late and that cron has seen often enough", () => {
+  const ticks = [1, 2, 3, 4].map((minute) => minute * MINUTE);
+  const late = pod({ late: true });
+  const now = 5 * MINUTE + 1;
+  expect(checker("I3").step?.(world({ pods: [late], now, ticks }))).toContain("nobody removes it");
+  expect(checker("I3").step?.(world({ pods: [late], now: now - 2, ticks }))).toBeNull();
+  expect(checker("I3").step?.(world({ pods: [late], now, ticks: ticks.slice(1) }))).toBeNull();
+  expect(checker("I3").step?.(world({ pods: [pod()], now, ticks }))).toBeNull();
+});
+
 describe("I4", () => {
   const say = (more: Parameters<typeof world>[0], what = check()) => {
     const view = world(more);
