@@ -102,12 +102,15 @@ class Look {
     const foreign = this.#noteForeign(result.lookAlikes);
     const record = { ...before, foreign, ...(seen === before.seen ? {} : { seen, changedAt: now }) };
     const until = result.decision === "wait" ? result.until : null;
-    if (publish === "none") return this.#rest({ ...record, round }, config, until);
+    const view = aggregateView(result, config, aggregatorLimits(config).timeoutMs);
+    if (publish === "none") {
+      await this.#endTwins(view, own, record);
+      return this.#rest({ ...record, round }, config, until);
+    }
 
     // A wait that was ended by a renamed aggregator is over under its old name.
     const renamed = before.check.name !== null && before.check.name !== name && !before.check.completed;
     if (renamed) return this.#giveUp(`This check is called ${name} now`, own, record, "renamed");
-    const view = aggregateView(result, config, aggregatorLimits(config).timeoutMs);
     if (view.conclusion !== null) {
       const rules = await this.#rulesNow();
       if (rules.kind === "unread") return this.trouble(rules, config);
@@ -122,6 +125,7 @@ class Look {
       const noted = { head, pull, conclusion: view.conclusion, check: written.record.check.id };
       store.audit(now, null, audit("aggregate.conclude", null, noted));
       store.count(`aggregate.${view.conclusion}`);
+      await this.#endTwins(view, own, written.record);
     }
     this.#rest({ ...written.record, round }, config, until);
   }
@@ -171,6 +175,7 @@ class Look {
       }
       record = written.record;
     }
+    await this.#endTwins(endedView(why), own, record);
     record = { ...record, seen: null, round: { ...record.round, key: "ended", judged: [] } };
     if (how === "renamed" || this.#heardSince()) return this.#next(record, this.#beganAt);
     const { ports, store } = this.#context;
@@ -221,7 +226,7 @@ class Look {
     before: AggregateRecord,
     name: string,
   ): Promise<Written> {
-    const { aggregates, github, ports } = this.#context;
+    const { aggregates, github } = this.#context;
     const now = this.#beganAt;
     const print = fingerprint(view);
     const known = before.check.unsure ? this.#unanswered(before, own) : null;
@@ -245,12 +250,7 @@ class Look {
     let record: AggregateRecord = { ...before, check: { ...check, unsure: true } };
     aggregates.save(this.#row.headSha, true, { ...record, round: { ...record.round, key: null } });
     const id = check.id ?? (fresh ? null : (known?.id ?? null));
-    const body = {
-      externalId: this.#externalId(check.series),
-      ...(ports.publicUrl === "" ? {} : { detailsUrl: `${ports.publicUrl}/` }),
-      output: { title: view.title, summary: view.summary },
-      state: stateOf(view),
-    };
+    const body = { externalId: this.#externalId(check.series), ...this.#saying(view) };
     const answer =
       id === null
         ? await github.createCheckRun({ ...body, name, headSha: this.#row.headSha })
@@ -263,6 +263,28 @@ class Look {
       check: { ...check, id: writtenId, published: print, completed, writtenAt: now, unsure: false },
     };
     return { kind: "written", record };
+  }
+
+  /**
+   * A create whose answer was lost may arrive after the second one: GitHub then has two check runs, and the one that nobody
+   * writes to would hang. It says what the other one says, once that is the end; what fails here is tried at the next look.
+   */
+  async #endTwins(view: AggregateView, own: readonly CheckRun[], { check }: AggregateRecord): Promise<void> {
+    if (view.conclusion === null || !check.completed || check.unsure) return;
+    for (const run of own) {
+      if (run.id === check.id || run.status === "completed") continue;
+      const externalId = run.externalId ?? this.#externalId(check.series);
+      await this.#context.github.updateCheckRun(run.id, { externalId, ...this.#saying(view) });
+    }
+  }
+
+  #saying(view: AggregateView) {
+    const { publicUrl } = this.#context.ports;
+    return {
+      ...(publicUrl === "" ? {} : { detailsUrl: `${publicUrl}/` }),
+      output: { title: view.title, summary: view.summary },
+      state: stateOf(view),
+    };
   }
 
   /** The check run as it is after a write whose answer was lost. */

@@ -224,6 +224,41 @@ test("the aggregator's check of a head that ended while the App might not speak 
   expect(gate.store.taskOf("aggregate", HEAD)).toBeNull();
 });
 
+test("the second check run of an aggregator's create that was sent twice is concluded like the first", async () => {
+  let state = "open";
+  const said = new Map<string, unknown>();
+  const externalId = `aggregate:${HEAD.slice(0, 12)}:1`;
+  const run = (id: string) => ({ id, externalId, appId: "4711", name: "All checks", status: "in_progress" });
+  const { ports, pass } = gateWith({
+    getPull: () => Promise.resolve(ok({ state, headSha: HEAD, headRef: "topic", draft: false })),
+    // The create that was given up arrives behind the one that was answered.
+    listCheckRunsForRef: () =>
+      Promise.resolve(ok({ items: state === "open" ? [] : [run("9"), run("10")], complete: true })),
+    createCheckRun: () => Promise.resolve(ok(run("9"))),
+    updateCheckRun: (id: string, change: { readonly state: unknown }) => {
+      said.set(id, change.state);
+      return Promise.resolve(ok(run(id)));
+    },
+  } as unknown as Partial<GitHubClient>);
+  const gate = new Gate(ports);
+  gate.accept(opened);
+  const config = configFrom({ version: 1, required_checks: [{ name: "tests" }], aggregator: { name: "All checks" } });
+  gate.store.rememberConfig("hash", config);
+  gate.store.setMeta("last_config", "hash");
+  const aggregates = new Aggregates(ports.sql, gate.store);
+  aggregates.open(HEAD, 1, ports.clock.now());
+  for (const now of ["open", "closed"]) {
+    state = now;
+    const task = gate.store.taskOf("aggregate", HEAD);
+    if (task === null) throw new Error("a look must be planned");
+    pass(5_000);
+    const github = ports.github(repository, "77", { kind: "repository" });
+    await lookAtHead(task, { ports, store: gate.store, aggregates, github, repositoryId: repository.id });
+  }
+  expect(said.get("9")).toMatchObject({ status: "completed" });
+  expect(said.get("10")).toEqual(said.get("9"));
+});
+
 test("a check that an older word of ours opened again after its conclusion is concluded again", async () => {
   const known = { id: "1", externalId: "r1:0", status: "queued" };
   let listed: object[] = [];
