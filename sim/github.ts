@@ -34,8 +34,8 @@ export class VirtualGitHub implements Server {
   readonly #options: GitHubOptions;
   readonly #expiry = new Map<string, Millis>();
   readonly #owners = new Map<string, Repository>();
-  /** What each caller last read of each run. */
-  readonly #reads = new Map<string, { attempt: number; status: string }>();
+  /** What each caller read of each run, oldest first. */
+  readonly #reads = new Map<string, { at: Millis; attempt: number; status: string }[]>();
 
   constructor(options: GitHubOptions) {
     this.#options = options;
@@ -136,11 +136,14 @@ export class VirtualGitHub implements Server {
 
   /** Remembers what was read, so that a later cancel can be held against it. */
   read(request: NetRequest, runId: string, attempt: number, status: string): void {
-    this.#reads.set(`${request.caller} ${runId}`, { attempt, status });
+    const key = `${request.caller} ${runId}`;
+    this.#reads.set(key, [...(this.#reads.get(key) ?? []), { at: this.#options.now(), attempt, status }]);
   }
 
   lastRead(request: NetRequest, runId: string): { attempt: number; status: string } | null {
-    return this.#reads.get(`${request.caller} ${runId}`) ?? null;
+    // Before it was sent: an order that was long on its way does not know what was read meanwhile (seed 9283).
+    const reads = this.#reads.get(`${request.caller} ${runId}`) ?? [];
+    return reads.findLast((read) => read.at <= request.askedAt) ?? null;
   }
 
   get options(): GitHubOptions {
