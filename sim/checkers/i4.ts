@@ -44,7 +44,8 @@ function successProblem(world: WorldView, repository: Repository, check: CheckRu
   const record = world.hosts.find((host) => host.repository === repository)?.gate.store.request?.(request) ?? null;
   const kind = record?.kind ?? "pull-request";
   // What it says, it says of every open pull request at this commit that was there before it; each may have another base.
-  const known = record?.openedAt ?? Infinity;
+  // A draft is looked at again when it is ready: it is what it was then that counts.
+  const known = Math.max(record?.openedAt ?? Infinity, record?.admission?.admittedAt ?? 0);
   const there = [...repository.pulls.values()].filter(
     (pull) => pull.headSha === check.headSha && pull.state === "open" && (pull.changes.at(-1) ?? 0) < known,
   );
