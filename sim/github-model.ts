@@ -311,10 +311,8 @@ export class Repository {
     for (const [sha, head] of this.heads) {
       if (sha !== commit && head.mergeSha !== commit) continue;
       const current = this.pulls.get(head.prNumber)?.headSha;
-      const asked = new Set(current === undefined ? [] : [current]);
-      // Another pull request may still be at it.
-      if ([...this.pulls.values()].some((pull) => pull.headSha === sha)) asked.add(sha);
-      for (const one of asked) if (one !== commit) this.ask(one);
+      // The head that the run was about, too: another pull request may be at it, and else it is found to be superseded.
+      for (const one of new Set(current === undefined ? [sha] : [sha, current])) if (one !== commit) this.ask(one);
     }
   }
 
