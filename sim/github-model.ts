@@ -205,6 +205,8 @@ export class Repository {
     string,
     { readonly prNumber: number; readonly files: readonly File[]; readonly mergeSha: string }
   >();
+  /** Heads that a pull request went back to, and when it last did. */
+  readonly returns = new Map<string, Millis>();
   /** Heads that more than one pull request has had at the same time. */
   readonly sharedHeads = new Set<string>();
   /** Users' own acts on heads, each of which may open one more request. */

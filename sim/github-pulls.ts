@@ -110,7 +110,10 @@ export function commentOn(repository: Repository, pull: Pull, by: User, body: st
 function newHead(repository: Repository, pull: Pull, sha: string, treeOf: string | null): void {
   pull.headSha = sha;
   pull.changes.push(repository.now);
-  if (repository.heads.has(sha)) return;
+  if (repository.heads.has(sha)) {
+    repository.returns.set(sha, repository.now);
+    return;
+  }
   const mergeSha = repository.around.rng.hex(40);
   repository.heads.set(sha, { prNumber: pull.number, files: pull.files, mergeSha });
   const known = treeOf === null ? undefined : repository.heads.get(treeOf);

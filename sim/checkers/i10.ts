@@ -9,7 +9,7 @@ import type { Checker } from "../view.ts";
 
 /**
  * Requests that ended because their pull request could not be found, which it cannot while the App has no place here; and
- * those that ended with one of several pull requests at a head.
+ * those that ended with one of several pull requests at a head, or before their head came back.
  */
 function vanished(host: GateHost, { head_sha, kind }: Row): number {
   const closed = host.sql.exec<{ at: number }>(
@@ -19,10 +19,14 @@ function vanished(host: GateHost, { head_sha, kind }: Row): number {
   );
   // What closed with one of two pull requests leaves the other without an answer: it is looked at once more (seed 8037).
   if (host.repository.sharedHeads.has(head_sha)) return closed.length;
-  return closed.filter(({ at }) =>
-    host.repository.silences.some(
-      (one) => one.from <= at && (one.until === null || at <= one.until + SILENCE_SLACK_MS),
-    ),
+  const back = host.repository.returns.get(head_sha) ?? -Infinity;
+  return closed.filter(
+    ({ at }) =>
+      // It was closed at the time; the head came back since, and the pull request is open (seed 11272).
+      at <= back ||
+      host.repository.silences.some(
+        (one) => one.from <= at && (one.until === null || at <= one.until + SILENCE_SLACK_MS),
+      ),
   ).length;
 }
 

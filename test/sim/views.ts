@@ -121,6 +121,7 @@ export function repository(more: Partial<Repository> = {}): Repository {
     heads: new Map([[HEAD, { prNumber: 1, files: CODE, mergeSha: MERGE }]]),
     asks: new Map(),
     sharedHeads: new Set(),
+    returns: new Map(),
     config: "budget: { per_run: 2, per_day: 4, per_month: 9 }",
     ...more,
   } as unknown as Repository;
