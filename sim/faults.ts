@@ -234,7 +234,7 @@ export const SCENES: Readonly<Record<string, Readonly<Partial<Record<FaultKind, 
   "a second deployment under our name": { "twin-deployment": 1 },
   "two pull requests of one commit": { "same-head": 1, "pull-closes": 1, "head-moves": 0.5 },
   "RunPod does not let go": { "runpod-lives-on": 4.5, "runpod-delete-fails": 2.5, recovery: 1.8, validation: 1 },
-  "a night and its bill": { "near-midnight": 1 },
+  "a night and its bill": { "near-midnight": 5 },
   "another App's check": { "own-lanes": 2, "foreign-check": 1 },
 };
 

@@ -85,7 +85,7 @@ export class World implements WorldView {
     this.#options = options;
     const { plan } = options;
     this.faults = new Faults(plan);
-    this.#late = this.faults.strikes("near-midnight", 1);
+    this.#late = this.faults.strikes("near-midnight", 0.2);
     this.#start = this.#late ? LATE_START + new Prng(plan.seed, "the hour").int(0, 85) * 60_000 : START;
     this.scheduler = new Scheduler(this.#start);
     this.runpodUpSince = this.#start;
