@@ -4,6 +4,7 @@
  * Pure. A signal opens a request, brings a look forward, or means nothing here; it never decides anything else. Every row
  * of the design's table is one arm below, by its number.
  */
+import type { Millis } from "../ports.ts";
 import type { ReasonCode } from "../audit/reasons.ts";
 import { unreachable } from "../result.ts";
 import { isAggregateCheck } from "./aggregate-hints.ts";
@@ -52,6 +53,8 @@ export type RouteAction =
   | { readonly kind: "asked"; readonly requestId: string; readonly row: number; readonly actor: Actor }
   /** Another pull request has the head that this open request is for: its check is theirs as well. */
   | { readonly kind: "also"; readonly requestId: string; readonly prNumber: number }
+  /** The head has come back to this commit, whose verdict stands: a comment now means this one. */
+  | { readonly kind: "head-again"; readonly requestId: string }
   /** Nothing outside follows this request any more: it ends. */
   | { readonly kind: "stop"; readonly requestId: string; readonly verdict: Verdict }
   /** An attempt of one of our runs that we did not start. */
@@ -126,6 +129,8 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
       if (undone && needsAnswer(known, prNumber)) {
         return [...hints, open(prNumber, headSha, newest.generation + 1, 1, sender, null)];
       }
+      if (newest.prNumber === prNumber && isWaiting(newest))
+        return [...hints, { kind: "head-again", requestId: newest.id }];
       return hints.length > 0 ? hints : [note("a request for this head exists")];
     }
     case "labeled": {
@@ -280,13 +285,16 @@ function checkRun(signal: Extract<Signal, { kind: "check-run" }>, view: RouteVie
 }
 
 function comment(signal: Extract<Signal, { kind: "comment" }>, view: RouteView): readonly RouteAction[] {
-  // Row 3: for a comment the newest commit of the pull request whose check waited when it was written.
+  // Row 3: for a comment the newest commit of the pull request whose check waited when it was written, or the one to which
+  // the head has come back since. A commit whose approval has been used, or came to nothing, waits no more.
   // GitHub's times are rounded down: a comment of the same second may have been made before the check spoke.
   const created = Date.parse(signal.createdAt);
   const waiting = view
     .ofPull(signal.prNumber)
-    .filter((request) => endedFor(request, "awaiting-approval") && request.terms?.start === "comment")
+    .filter((request) => isWaiting(request) && request.terms?.start === "comment")
+    .filter((request) => standing(view.ofHead(request.headSha, request.kind))?.id === request.id)
     .filter((request) => request.state.kind === "concluded" && request.state.at <= created)
+    .toSorted((a, b) => headSince(a) - headSince(b))
     .at(-1);
   const word = waiting?.terms?.startWord ?? null;
   const line = signal.firstLine.trim();
@@ -299,14 +307,26 @@ function comment(signal: Extract<Signal, { kind: "comment" }>, view: RouteView):
   return [{ ...action, request: { ...action.request, keepMinutes: Number(said[1]) } }, ...rest];
 }
 
+/** The request whose word stands on this head: who may not approve takes nothing from those who may. */
+function standing(known: readonly GateRequest[]): GateRequest | undefined {
+  return known.findLast((request) => !(request.openedBy.row === 3 && endedFor(request, "actor-not-permitted")));
+}
+
+function isWaiting(request: GateRequest): boolean {
+  return endedFor(request, "awaiting-approval");
+}
+
+function headSince(request: GateRequest): Millis {
+  return Math.max(request.openedAt, request.headAgainAt ?? 0);
+}
+
 /** Row 3: the next generation for exactly this commit. */
 function approve(known: readonly GateRequest[], by: Actor, otherwise: readonly RouteAction[]): readonly RouteAction[] {
   const newest = known.at(-1);
   if (newest === undefined) return otherwise.length > 0 ? otherwise : [note("no request for this head")];
   if (newest.state.kind !== "concluded")
     return [{ kind: "asked", requestId: newest.id, row: 3, actor: by }, ...otherwise];
-  // Who may not approve takes nothing from those who may.
-  const waits = known.findLast((request) => !(request.openedBy.row === 3 && endedFor(request, "actor-not-permitted")));
+  const waits = standing(known);
   if (waits === undefined || !(endedFor(waits, "awaiting-approval") || endedFor(waits, "trigger-not-started"))) {
     return otherwise.length > 0 ? otherwise : [note("nothing waits for approval at this head")];
   }

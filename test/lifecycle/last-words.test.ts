@@ -5,7 +5,22 @@ import { podExitReasons } from "../../shared/runpod/pod-words.ts";
 import { withoutBadDataCenters, weightOf } from "../../shared/runpod/bad-hosts.ts";
 import { lastWords } from "../../shared/runpod/logs.ts";
 import { route, type RouteView } from "../../shared/lifecycle/route.ts";
-import { attemptAt, happen, requestIn, states, T0, tell, SECOND, MINUTE, known, pod, PULL, PROOF } from "./fixtures.ts";
+import type { Outcomes } from "../../shared/lifecycle/tasks.ts";
+import {
+  attemptAt,
+  happen,
+  requestIn,
+  states,
+  T0,
+  tell,
+  SECOND,
+  MINUTE,
+  known,
+  pod,
+  PULL,
+  PROOF,
+  UNREAD,
+} from "./fixtures.ts";
 
 const exit = (reason: string | null, code = 1) => ({ at: T0, code, reason, gpuUuid: null });
 
@@ -74,6 +89,19 @@ describe("a rejection", () => {
       gpuUuid: "GPU-x",
     });
     expect(tell(failed.request, seen).badHosts).toEqual([]);
+  });
+
+  it("after the time for starting blames the machine for a runner that is offline, and not for a GitHub that is silent", () => {
+    const bought = requestIn(states.provisioning("start", { attempt: attemptAt("bought") }));
+    const proof = { ...PROOF, gpuName: "GPU A" };
+    const { request } = happen(bought, { kind: "proof", attemptId: "r1-1", proof, knownBad: 0 });
+    const late = (runner: Outcomes["observe"]["runner"]) =>
+      tell(request, { task: "observe", outcome: { ...seen.outcome, ...(runner && { runner }) } }, T0 + 421 * SECOND);
+    for (const step of [late(UNREAD), late(known({ online: false, busy: false }))])
+      expect(step.request.state).toMatchObject({ rejection: { reason: "startup" } });
+    expect(late(UNREAD).badHosts).toEqual([]);
+    expect(late(known({ online: false, busy: false })).badHosts).toMatchObject([{ why: "attempt-no-registration" }]);
+    expect(late(known("gone")).badHosts).toHaveLength(1);
   });
 
   it("by the log alone ends the request when the runner's release is refused", () => {

@@ -164,6 +164,43 @@ describe("the repository", () => {
   });
 });
 
+describe("a comment", () => {
+  const terms = { ...TERMS, start: "comment", startWord: "/gpu run" } as const;
+  const OTHER = "b".repeat(40);
+  const waits = (change: Change): GateRequest => ended("awaiting-approval", "awaiting-approval", { terms, ...change });
+  const said: Signal = {
+    kind: "comment",
+    prNumber: 7,
+    commentId: "1",
+    firstLine: "/gpu run",
+    createdAt: new Date(T0 + 1_000).toISOString(),
+    sender: BOB,
+  };
+  const first = waits({ id: "r1", openedAt: T0 - 2_000 });
+  const second = waits({ id: "r2", headSha: OTHER, openedAt: T0 - 1_000 });
+
+  it("means the newest commit that waits", () => {
+    expect(opened(route(said, viewOf(first, second)))).toMatchObject([{ headSha: OTHER }]);
+  });
+
+  it("means the earlier one when the head has come back to it, which the pull request's own event tells", () => {
+    const back = route(pull("synchronize"), viewOf(first, second));
+    expect(back).toEqual([{ kind: "head-again", requestId: "r1" }]);
+    expect(opened(route(said, viewOf({ ...first, headAgainAt: T0 }, second)))).toMatchObject([{ headSha: HEAD }]);
+  });
+
+  it("does not stick to a commit whose approval came to nothing", () => {
+    const gone = ended("superseded", "head-moved", { id: "r3", headSha: OTHER, generation: 2, openedAt: T0 });
+    expect(opened(route(said, viewOf(first, second, gone)))).toMatchObject([{ headSha: HEAD }]);
+  });
+
+  it("still finds a commit that somebody tried to approve who may not", () => {
+    const openedBy = { row: 3, actor: BOB };
+    const refused = ended("refused", "actor-not-permitted", { id: "r3", generation: 2, openedBy, terms });
+    expect(opened(route(said, viewOf(first, refused)))).toMatchObject([{ headSha: HEAD, generation: 3 }]);
+  });
+});
+
 it("a comment of the same second as the check's word may have been written before it, so it approves nothing", () => {
   const terms = { ...TERMS, start: "comment", startWord: "/gpu run" } as const;
   const waits = verdict("awaiting-approval", "awaiting-approval", "");

@@ -314,7 +314,9 @@ export function starting(
   }
   if (age >= limits.startup) {
     const what = proof === null ? "its proof did not arrive" : "its runner did not come online";
-    return turnDown("attempt-no-registration", `The pod was not ready in time: ${what}.`, { badHost: true });
+    // Where it was GitHub that showed nothing, the machine is not to blame.
+    const badHost = proof === null || seen.runner?.known === true;
+    return turnDown("attempt-no-registration", `The pod was not ready in time: ${what}.`, { badHost });
   }
   const deadline = (attempt.createSentAt ?? state.stepSince) + limits.startup;
   const poll = proof === null ? limits.watchPoll : limits.testPoll;
