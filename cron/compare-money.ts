@@ -11,7 +11,8 @@ import { audit } from "../shared/lifecycle/step.ts";
 import { podIsGone } from "../shared/runpod/pod.ts";
 import { ownedBy } from "../shared/runpod/tags.ts";
 import type { BooksPorts, CronPorts } from "./ports.ts";
-import { messageOf } from "./wake-gates.ts";
+import type { ReapStatus } from "./reap.ts";
+import { messageOf, type WakeStatus } from "./wake-gates.ts";
 
 export interface CompareStatus {
   /** Gates that told their side, and those that did not. */
@@ -24,14 +25,29 @@ export interface CompareStatus {
 /** Gates asked at the same time. */
 const PARALLEL = 10;
 
-/** `visited` are this tick's gates; those that the account or a pod names are asked as well. */
+/**
+ * Nobody's books can be open: every gate answered and has no money out, and a whole list of this tick shows no pod of ours. Most
+ * minutes are like that, and need neither a second list nor every gate a second time.
+ */
+export function atRest(wake: WakeStatus | null, swept: ReapStatus | null): boolean {
+  if (wake === null || wake.problems.length > 0) return false;
+  if (swept?.kind !== "swept" || swept.complete !== true || swept.own > 0 || swept.reaped.length > 0) return false;
+  return wake.visits.every((visit) => visit.answered && visit.openMoney === 0 && visit.pods.length === 0);
+}
+
+/**
+ * `visited` are this tick's gates; those that the account or a pod names are asked as well. `resting`: what `atRest` said of this
+ * tick; then the account alone is asked, which may still hold something open.
+ */
 export async function compareMoney(
   ports: CronPorts,
   books: BooksPorts,
   visited: readonly string[],
+  resting = false,
 ): Promise<CompareStatus> {
   const problems: string[] = [];
   const open = await books.account.openReservations();
+  if (resting && open.length === 0) return { compared: visited.length, silent: 0, findings: [], problems };
   // The list begins after the account was read: an attempt opened in between is not missed by either.
   const listing = await list(ports, problems);
   const pods = listing === null ? [] : ownPods(listing, ports.deployment);

@@ -4,7 +4,7 @@
  */
 import { reconcileBills, type BillingStatus } from "./billing.ts";
 import { writeBoard } from "./board.ts";
-import { compareMoney, type CompareStatus } from "./compare-money.ts";
+import { atRest, compareMoney, type CompareStatus } from "./compare-money.ts";
 import { findRepositories, type FindStatus } from "./find-repositories.ts";
 import type { CronGitHub, CronPorts, DutyReport } from "./ports.ts";
 import { reap, type ReapStatus } from "./reap.ts";
@@ -38,7 +38,9 @@ export async function runCron(ports: CronPorts | null): Promise<TickReport | nul
   }
   const ids = (wake?.visits ?? []).map((visit) => visit.id);
   if (books !== undefined) {
-    const compared = await duty(ports, duties, "compare-money", () => compareMoney(ports, books, ids), compareWords);
+    const resting = atRest(wake, reaped);
+    const compare = () => compareMoney(ports, books, ids, resting);
+    const compared = await duty(ports, duties, "compare-money", compare, compareWords);
     const bills = await duty(ports, duties, "billing", () => reconcileBills(ports, books, ids), billingWords);
     problems.push(...(compared?.problems ?? []), ...(bills?.problems ?? []));
   }

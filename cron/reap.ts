@@ -38,6 +38,8 @@ export interface ReapStatus {
   /** `skipped`: another sweep is under way. `no-list`: RunPod's list could not be read. */
   readonly kind: "swept" | "skipped" | "no-list";
   readonly listed: number;
+  /** The list was whole: a pod that is not in it is nowhere. */
+  readonly complete?: boolean;
   readonly own: number;
   readonly otherDeployments: number;
   readonly unclear: number;
@@ -170,6 +172,7 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
     return {
       kind: "swept",
       ...sorted.counts,
+      complete: listing.complete,
       own: sorted.own.length,
       suspected: Object.keys(observations).length,
       left: budget.left,

@@ -16,6 +16,7 @@ export interface GateVisit {
   readonly pods: readonly string[];
   /** It does not know its repository's name. */
   readonly unnamed?: boolean;
+  readonly openMoney?: number;
 }
 
 export interface WakeStatus {

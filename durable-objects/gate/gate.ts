@@ -19,6 +19,7 @@ import { forgetHosts } from "./hosts.ts";
 import { Inside } from "./inside.ts";
 import { Loop } from "./loop.ts";
 import { bookRunning } from "./money.ts";
+import { MoneyTable } from "./money-table.ts";
 import { obeyOperator, type OperatorAnswer, type OperatorWord } from "./operator.ts";
 import { releaseParked } from "./parked.ts";
 import { sha256Hex } from "./perform.ts";
@@ -43,6 +44,8 @@ export interface GateTick {
   readonly pods: readonly string[];
   /** Nobody has told this gate yet which repository it guards: no delivery ever came. */
   readonly unnamed?: boolean;
+  /** Money lines that are not settled. Left out by a gate that cannot say, which is then asked for its whole side. */
+  readonly openMoney?: number;
 }
 
 /** Deliveries are remembered longer than GitHub can redeliver them (3 days). */
@@ -216,7 +219,8 @@ export class Gate {
     }
     this.#loop.arm();
     const unnamed = this.store.isUnnamed();
-    return { overdue, open: this.store.openRequests().length, pods: this.store.openLedgerPodIds(), unnamed };
+    const openMoney = new MoneyTable(this.#ports.sql).open().length;
+    return { overdue, open: this.store.openRequests().length, pods: this.store.openLedgerPodIds(), unnamed, openMoney };
   }
 
   /** What is too old to matter; a clock that was set back does not end it. */

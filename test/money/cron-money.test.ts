@@ -1,7 +1,7 @@
 /** Cron's two looks at the money: the books of both sides each minute, RunPod's bill once a night. */
 import { describe, expect, it } from "vitest";
 import { reconcileBills } from "../../cron/billing.ts";
-import { compareMoney } from "../../cron/compare-money.ts";
+import { atRest, compareMoney } from "../../cron/compare-money.ts";
 import type { BooksPorts, CronPorts } from "../../cron/ports.ts";
 import { Account } from "../../durable-objects/account/account.ts";
 import { recordBills, type Bill } from "../../durable-objects/gate/bills.ts";
@@ -246,5 +246,56 @@ describe("the books each minute", () => {
       expect(status.problems).toEqual(["The gate of repository 101 did not tell its money: reset."]);
     }
     expect(world.account.openReservations()).toHaveLength(1);
+  });
+
+  it("ask nobody but the account in a minute in which nothing can be open", async () => {
+    const world = new World();
+    world.silent.add("101");
+    const account = { listPods: () => expect.unreachable("a second list") };
+    const ports = { ...world.ports, account } as unknown as CronPorts;
+    const rested = await compareMoney(ports, world.books, ["101"], true);
+    expect(rested).toEqual({ compared: 1, silent: 0, findings: [], problems: [] });
+    // What the account alone holds open is still asked about everywhere.
+    world.account.reserve("r9-1", "101", 500);
+    expect(await compareMoney(world.ports, world.books, ["101"], true)).toMatchObject({ silent: 1 });
+  });
+});
+
+describe("a minute in which nothing can be open", () => {
+  const visit = { id: "101", answered: true, open: 2, overdue: 0, pods: [], openMoney: 0 };
+  const wake = { visits: [visit], registered: ["101"], problems: [] };
+  const swept = {
+    kind: "swept",
+    listed: 3,
+    complete: true,
+    own: 0,
+    otherDeployments: 1,
+    unclear: 0,
+    foreign: 2,
+    suspected: 0,
+    reaped: [],
+    problems: [],
+  } as const;
+
+  it("is one in which every gate and a whole list say so", () => {
+    expect(atRest(wake, swept)).toBe(true);
+  });
+
+  it.each([
+    ["money that a gate holds", { ...wake, visits: [visit, { ...visit, openMoney: 1 }] }, swept],
+    ["a gate that does not say, as a read-only one", { ...wake, visits: [{ ...visit, openMoney: undefined }] }, swept],
+    ["a pod in a gate's ledger", { ...wake, visits: [{ ...visit, pods: ["p1"] }] }, swept],
+    ["a gate that did not answer", { ...wake, visits: [{ ...visit, answered: false }] }, swept],
+    ["a register that was not read", { ...wake, problems: ["no register"] }, swept],
+    ["no visit at all", null, swept],
+    ["a pod of ours", wake, { ...swept, own: 1 }],
+    ["a pod that was just removed", wake, { ...swept, reaped: [{ podId: "p1" }] }],
+    ["a list that was cut", wake, { ...swept, complete: false }],
+    ["a list that nobody vouches for", wake, { ...swept, complete: undefined }],
+    ["no list", wake, { ...swept, kind: "no-list" }],
+    ["another sweep", wake, { ...swept, kind: "skipped" }],
+    ["no sweep", wake, null],
+  ] as const)("is not one with %s", (_what, visited, sweep) => {
+    expect(atRest(visited as Parameters<typeof atRest>[0], sweep as Parameters<typeof atRest>[1])).toBe(false);
   });
 });
