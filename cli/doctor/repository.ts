@@ -8,7 +8,7 @@ import { createGitHubClient, type GitHubClient } from "../../shared/github/clien
 import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
 import { githubId } from "../../shared/github/schema.ts";
 import { parseAnswer } from "../../shared/github/wire.ts";
-import { err, type Result } from "../../shared/result.ts";
+import { err, ok, type Result } from "../../shared/result.ts";
 import { fine, problem, unanswered, warning, type Finding } from "./finding.ts";
 import { lookAtRunnerGroup, type Get } from "./runner-group.ts";
 
@@ -70,9 +70,16 @@ export async function lookAtRepository(
       fine(`${name}: configuration`, "reads well"),
       await pinned(name, branch, check, appId, get, repository),
       await onlyProducer(name, check, appId, client, get, repository),
-      ...(await lookAtRunnerGroup(config, repository, branch, served, get)),
+      ...(await lookAtRunnerGroup(config, repository, branch, served, get, (other) =>
+        branchOf(app, { ...other, installationId: repository.installationId }),
+      )),
     ],
   };
+}
+
+async function branchOf(app: GitHubApp, repository: RepositoryHandle): Promise<Result<string, GitHubFailure>> {
+  const told = await createGitHubClient({ app, repository, runners: { kind: "repository" } }).getRepository();
+  return told.ok ? ok(told.value.defaultBranch) : told;
 }
 
 async function read<T>(

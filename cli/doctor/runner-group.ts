@@ -4,7 +4,7 @@ import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import type { RepositoryHandle } from "../../shared/github/app.ts";
 import { path } from "../../shared/github/call.ts";
 import { githubId } from "../../shared/github/schema.ts";
-import type { GitHubFailure } from "../../shared/github/failure.ts";
+import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
 import type { Result } from "../../shared/result.ts";
 import { fine, problem, unanswered, warning, type Finding } from "./finding.ts";
 
@@ -30,9 +30,31 @@ const NAMED = 5;
 
 export type Get = <T>(address: string, schema: z.ZodType<T>) => Promise<Result<T, GitHubFailure>>;
 
+type Group = z.output<typeof group>;
+type Members = z.output<typeof members>;
+
+/** Tells the default branch of another repository of this deployment. */
+export type BranchOf = (
+  other: Pick<RepositoryHandle, "id" | "owner" | "name">,
+) => Promise<Result<string, GitHubFailure>>;
+
+/** Whom the group is of, and who else this deployment serves. */
+interface Around {
+  readonly what: string;
+  readonly group: Group;
+  /** The execute workflow's path. */
+  readonly execute: string;
+  readonly repository: RepositoryHandle;
+  readonly defaultBranch: string;
+  readonly served: ReadonlySet<string>;
+  readonly branchOf: BranchOf;
+  /** The repositories that the group is open to; null for a group that is open without a list of them. */
+  readonly members: Result<Members, GitHubFailure> | null;
+}
+
 /**
  * A repository's own runners are open to every workflow of it; an organisation's group can be closed to all but ours.
- * `served`: ids of the repositories on the allow-list, who may share a group.
+ * `served`: ids of the repositories on the allow-list, who may share a group; `branchOf` is asked about those that do.
  */
 export async function lookAtRunnerGroup(
   config: RepositoryConfig,
@@ -40,6 +62,7 @@ export async function lookAtRunnerGroup(
   defaultBranch: string,
   served: ReadonlySet<string>,
   get: Get,
+  branchOf: BranchOf,
 ): Promise<readonly Finding[]> {
   const { owner, name } = repository;
   const what = `${owner}/${name}: runner group`;
@@ -59,61 +82,107 @@ export async function lookAtRunnerGroup(
     return [problem(what, `there is no group ${id}: create one, restricted to the execute workflow.`)];
   }
   const seen = answer.value;
-  const workflows = whichWorkflows(what, seen, config, repository, defaultBranch);
-  const repositories = await whichRepositories(what, seen, address, workflows.state === "ok", repository, served, get);
+  const around: Around = {
+    what,
+    group: seen,
+    execute: config.workflows.execute,
+    repository,
+    defaultBranch,
+    served,
+    branchOf,
+    members: seen.visibility === "selected" ? await get(`${address}/repositories?per_page=${PAGE}`, members) : null,
+  };
+  const workflows = await whichWorkflows(around);
+  const closed = workflows.every((finding) => finding.state !== "problem");
   const open = await publicOnes(what, seen, repository, get);
-  const faults = [workflows, ...repositories, ...open].filter((finding) => finding.state !== "ok");
-  return faults.length > 0 ? faults : [workflows];
+  const faults = [...workflows, ...whichRepositories(around, closed), ...open].filter(({ state }) => state !== "ok");
+  return faults.length > 0 ? faults : workflows;
 }
 
-type Group = z.output<typeof group>;
-
-function whichWorkflows(
-  what: string,
-  { name, restricted_to_workflows: restricted, selected_workflows: selected }: Group,
-  config: RepositoryConfig,
-  repository: RepositoryHandle,
-  defaultBranch: string,
-): Finding {
-  const { execute } = config.workflows;
-  const at = `at the default branch (${repository.owner}/${repository.name}/${execute}@refs/heads/${defaultBranch})`;
-  const own = (selected ?? []).filter((one) => isExecute(one, execute, repository, defaultBranch));
-  // Another repository of the same deployment may share the group: its execute workflow has the same name.
-  const foreign = (selected ?? []).filter((one) => !own.includes(one) && !one.includes(`/${execute}@`));
-  if (restricted && own.length > 0 && foreign.length === 0)
-    return fine(what, `'${name}' takes jobs of ${execute} only`);
-  const seen = !restricted
-    ? "takes jobs of every workflow"
-    : foreign.length > 0
-      ? `also takes ${foreign.join(", ")}`
-      : `does not take ${execute} of this repository`;
-  return problem(what, `'${name}' ${seen}: restrict it to ${execute} ${at}.`);
+async function whichWorkflows(around: Around): Promise<readonly Finding[]> {
+  const { what, execute, repository, defaultBranch } = around;
+  const { name, restricted_to_workflows: restricted, selected_workflows: selected } = around.group;
+  const wanted = `${repository.owner}/${repository.name}/${execute}@refs/heads/${defaultBranch}`;
+  const must = `restrict it to ${execute} at the default branch (${wanted}).`;
+  if (!restricted) return [problem(what, `'${name}' takes jobs of every workflow: ${must}`)];
+  const entries = (selected ?? []).map((text) => ({ text, ...entryOf(text, execute) }));
+  const ofThis = entries.filter((one) => isOf(one.repository, repository));
+  const own = ofThis.filter(({ ref }) => isBranch(ref, defaultBranch));
+  const pins = ofThis.filter(({ ref }) => own.length === 0 && COMMIT.test(ref));
+  const foreign: string[] = [];
+  const findings: Finding[] = [];
+  for (const entry of entries) {
+    if (own.includes(entry) || pins.includes(entry)) continue;
+    const stand = await neighbour(entry, around);
+    if (stand === "foreign") foreign.push(entry.text);
+    else if (stand !== "ours") findings.push(warning(what, `'${name}' also takes ${entry.text}, ${stand}`));
+  }
+  const others = foreign.join(", ");
+  if (own.length === 0 && pins.length === 0) {
+    const but = others === "" ? "" : `, but ${others}`;
+    findings.push(problem(what, `'${name}' does not take ${execute} of this repository${but}: ${must}`));
+  } else if (others !== "") findings.push(problem(what, `'${name}' also takes ${others}: ${must}`));
+  if (pins.length > 0) {
+    const one = `'${name}' takes ${execute} at a commit (${pins.map(({ ref }) => ref.slice(0, 7)).join(", ")})`;
+    const why = "a run has the default branch's commit, so that the next push leaves its job without a runner";
+    findings.push(warning(what, `${one}: ${why}. Name the branch instead (${wanted}).`));
+  }
+  return findings.length > 0 ? findings : [fine(what, `'${name}' takes jobs of ${execute} only`)];
 }
 
-/** GitHub's form: `owner/repository/path@ref`; a long SHA is as good as the branch. */
-function isExecute(entry: string, execute: string, { owner, name }: RepositoryHandle, branch: string): boolean {
-  const [file = "", ref = ""] = entry.split("@", 2);
-  if (file.toLowerCase() !== `${owner}/${name}/${execute}`.toLowerCase()) return false;
-  return ref === branch || ref === `refs/heads/${branch}` || /^[0-9a-f]{40}$/.test(ref);
+const COMMIT = /^[0-9a-f]{40}$/;
+
+/** GitHub's form: `owner/repository/path@ref`. Both are empty for an entry that is not about the execute workflow. */
+function entryOf(entry: string, execute: string): { readonly repository: string; readonly ref: string } {
+  // A ref may hold this sign too, and a file of another name must not pass for ours by it.
+  const [owner = "", name = "", ...rest] = entry.split("/");
+  const file = rest.join("/");
+  if (!file.startsWith(`${execute}@`)) return { repository: "", ref: "" };
+  return { repository: `${owner}/${name}`, ref: file.slice(execute.length + 1) };
+}
+
+function isOf(fullName: string, { owner, name }: Pick<RepositoryHandle, "owner" | "name">): boolean {
+  return fullName.toLowerCase() === `${owner}/${name}`.toLowerCase();
+}
+
+function isBranch(ref: string, branch: string): boolean {
+  return ref === branch || ref === `refs/heads/${branch}`;
+}
+
+/**
+ * Another repository of the same deployment may share the group: its execute workflow, which has the same path, at its own
+ * default branch. Any other ref is one that whoever may push there can fill. Gives what to say where it cannot be known.
+ */
+async function neighbour(
+  { repository: fullName, ref }: { readonly repository: string; readonly ref: string },
+  { repository, served, branchOf, members: listed }: Around,
+): Promise<"ours" | "foreign" | (string & {})> {
+  if (fullName === "" || isOf(fullName, repository)) return "foreign";
+  const unknown = (why: string) =>
+    `and whether that is a repository of this deployment at its default branch cannot be told: ${why}.`;
+  if (listed === null) return unknown("the group does not list its repositories");
+  if (!listed.ok) return unknown(describeFailure(listed.error));
+  const { repositories, total_count: count } = listed.value;
+  const member = repositories.find((one) => one.full_name.toLowerCase() === fullName.toLowerCase());
+  if (member === undefined)
+    return count > repositories.length ? unknown("the group has more repositories than a page") : "foreign";
+  if (!served.has(member.id)) return "foreign";
+  const [owner = "", name = ""] = member.full_name.split("/");
+  const branch = await branchOf({ id: member.id, owner, name });
+  if (!branch.ok) return unknown(describeFailure(branch.error));
+  return isBranch(ref, branch.value) ? "ours" : "foreign";
 }
 
 /** Where the workflows are restricted, another repository's jobs stay off for that reason: then this is a second wall. */
-async function whichRepositories(
-  what: string,
-  { name, visibility }: Group,
-  address: string,
-  restricted: boolean,
-  repository: RepositoryHandle,
-  served: ReadonlySet<string>,
-  get: Get,
-): Promise<readonly Finding[]> {
+function whichRepositories(around: Around, restricted: boolean): readonly Finding[] {
+  const { what, repository, served, members: listed } = around;
+  const { name, visibility } = around.group;
   const worse = restricted ? warning : problem;
-  if (visibility !== "selected") {
+  if (listed === null) {
     const whose = visibility === "all" ? "every repository" : `'${visibility}' repositories`;
     const say = `'${name}' is open to ${whose} of ${repository.owner}, whose jobs could land on a pod`;
     return [worse(what, `${say}: set its repository access to selected repositories, and choose this one alone.`)];
   }
-  const listed = await get(`${address}/repositories?per_page=${PAGE}`, members);
   if (!listed.ok) return [unanswered(what, listed.error)];
   const { repositories, total_count: count } = listed.value;
   const findings: Finding[] = [];

@@ -154,6 +154,7 @@ describe("who else may use the runner group of the pods", () => {
     const { code, out } = await doctor();
     return { code, lines: out.split("\n").filter((line) => line.includes("octo/lab: runner group")) };
   };
+  const down = () => new Response("{}", { status: 500 });
   const stranger = () => github.createRepository({ owner: "octo", name: "website", id: 102, organization: true });
 
   it.each([
@@ -194,6 +195,60 @@ describe("who else may use the runner group of the pods", () => {
     group({ repositories: [101, 102] });
     env["GITHUB_ALLOWED_REPOSITORIES"] = "101,102";
     expect((await seen()).lines).toEqual([expect.stringMatching(/^ok /)]);
+  });
+
+  const own = `octo/lab/${EXECUTE}@refs/heads/main`;
+  const other = `octo/website/${EXECUTE}@refs/heads/main`;
+
+  it.each([
+    ["this workflow at another branch too", `octo/lab/${EXECUTE}@refs/heads/anything`],
+    ["this workflow at a branch whose name begins alike", `octo/lab/${EXECUTE}@main@anything`],
+    ["this workflow at a tag", `octo/lab/${EXECUTE}@refs/tags/main`],
+    ["this workflow at a commit too", `octo/lab/${EXECUTE}@${"a".repeat(40)}`],
+    ["a file that this one's name is part of", `octo/lab/x/${EXECUTE}@refs/heads/main`],
+    ["a repository that is not served", other],
+    ["a repository that is not in the group", `octo/elsewhere/${EXECUTE}@refs/heads/main`],
+  ])("is a problem where it also takes %s", async (_, entry) => {
+    stranger();
+    group({ repositories: [101, 102], selectedWorkflows: [own, entry] });
+    const { code, lines } = await seen();
+    expect([code, lines[0]]).toEqual([1, expect.stringContaining(`also takes ${entry}: restrict it`)]);
+    expect(lines[0]).toMatch(/^PROBLEM /);
+  });
+
+  it.each([
+    ["fine at its default branch", "refs/heads/main", /^ok /],
+    ["a problem at any other", "refs/heads/x", /^PROBLEM .*also takes octo\/website/],
+    ["a problem at a commit", "b".repeat(40), /^PROBLEM .*also takes octo\/website/],
+  ])("takes a served repository's workflow, which is %s", async (_, ref, line) => {
+    stranger();
+    group({ repositories: [101, 102], selectedWorkflows: [own, `octo/website/${EXECUTE}@${ref}`] });
+    env["GITHUB_ALLOWED_REPOSITORIES"] = "101,102";
+    expect((await seen()).lines).toEqual([expect.stringMatching(line)]);
+  });
+
+  it.each([
+    ["its default branch is not told", () => void (instead["/repos/octo/website"] = down)],
+    ["the group's repositories are not told", () => void (instead["/runner-groups/3/repositories"] = down)],
+    [
+      "a page leaves repositories out",
+      () =>
+        void (instead["/runner-groups/3/repositories"] = () =>
+          Response.json({ total_count: 131, repositories: [{ id: 101, full_name: "octo/lab" }] })),
+    ],
+    ["the group lists none", () => group({ visibility: "all", selectedWorkflows: [own, other] })],
+  ])("cannot say whose workflow it is where %s", async (_, change) => {
+    stranger();
+    group({ repositories: [101, 102], selectedWorkflows: [own, other] });
+    env["GITHUB_ALLOWED_REPOSITORIES"] = "101,102";
+    change();
+    expect((await seen()).lines[0]).toMatch(/^warning .*at its default branch cannot be told: /);
+  });
+
+  it("is worth a look for the workflow at a commit alone, which the next push leaves behind", async () => {
+    group({ selectedWorkflows: [`octo/lab/${EXECUTE}@${"a".repeat(40)}`] });
+    const { code, lines } = await seen();
+    expect([code, lines]).toEqual([0, [expect.stringMatching(/^warning .*at a commit \(aaaaaaa\): .*next push/)]]);
   });
 
   it("counts those that a page leaves out", async () => {
