@@ -3,13 +3,12 @@ import * as z from "zod";
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import type { FetchLike, Millis } from "../../shared/ports.ts";
 import type { RunPodClient } from "../../shared/runpod/client.ts";
+import { mayDelete } from "../../shared/runpod/may-delete.ts";
 import { compareVersions } from "../../shared/runpod/contract.ts";
 import { resolveImage, RUNNER_IMAGE } from "../../shared/runpod/image.ts";
 import { judgeRunnerRelease, stableReleases } from "../../shared/runpod/runner-release.ts";
 import { fine, problem, warning, type Finding } from "./finding.ts";
 
-/** No pod has this id: deleting it shows what the key may do, and does nothing. */
-const NO_POD = "gpugatedoctor0";
 /** Below this much credit, USD, a day of GPU runs may end early. */
 const LOW_BALANCE_USD = 5;
 const CRON_SILENCE_MS = 300_000;
@@ -25,12 +24,12 @@ export async function lookAtRunPod(
       ? fine("RunPod: list", `${listed.value.pods.length} pods in the account`)
       : problem("RunPod: list", `the key cannot list pods (${listed.error.reason}): pods could not be proven gone.`),
   ];
-  const deleted = await client.deletePod(NO_POD);
-  if (deleted.kind === "not-found") findings.push(fine("RunPod: delete", "the key may delete pods"));
-  else if (deleted.kind === "failure") {
-    const { reason } = deleted.failure;
-    findings.push(problem("RunPod: delete", `the key cannot delete pods (${reason}): give it full access to pods.`));
-  } else findings.push(warning("RunPod: delete", "RunPod took the deletion of a pod that does not exist."));
+  const may = await mayDelete(client);
+  findings.push(
+    may.kind === "yes"
+      ? fine("RunPod: delete", "the key may delete pods")
+      : problem("RunPod: delete", `the key cannot delete pods (${may.reason}): give it full access to pods.`),
+  );
   const balance = await client.balance();
   if (!balance.ok || balance.value.usd === null) {
     const why = balance.ok ? "the answer has none" : balance.error.reason;

@@ -1,5 +1,6 @@
 /**
- * What RunPod offers now, read once for all gates of the deployment: its published contract, and prices with stock.
+ * What RunPod offers now, read once for all gates of the deployment: its published contract, prices with stock, and whether
+ * our key may give back what it rents.
  *
  * Without the contract nothing may be bought, so its failure is the whole answer's. Prices have a second source (the public
  * query) and a third (the reviewed order): with neither, `offers` is null.
@@ -7,6 +8,7 @@
 import type { Clock, Millis } from "../../shared/ports.ts";
 import type { Offer } from "../../shared/runpod/offers.ts";
 import type { RunPodClient } from "../../shared/runpod/client.ts";
+import { mayDelete } from "../../shared/runpod/may-delete.ts";
 import type { AccountAnswer } from "../gate/ports.ts";
 import { Aged } from "./aged.ts";
 
@@ -16,24 +18,34 @@ export interface Market {
   readonly offers: readonly Offer[] | null;
   /** Only the catalog names every GPU type that exists. */
   readonly offersFrom: "catalog" | "public" | null;
+  /** Why this key may buy nothing, in a sentence; null: it was seen to be allowed to delete pods. */
+  readonly keyRefused: string | null;
 }
 
+type MarketClient = Pick<RunPodClient, "openApiDocument" | "catalogGpus" | "publicPrices" | "deletePod">;
+
+/** So long a key that was seen to be allowed to delete counts as allowed. */
+const PROVEN_MS = 3_600_000;
+
 export class MarketReader {
-  readonly #runpod: Pick<RunPodClient, "openApiDocument" | "catalogGpus" | "publicPrices">;
+  readonly #runpod: MarketClient;
   readonly #contracts: Aged<string>;
   readonly #catalogs: Aged<readonly Offer[]>;
   readonly #prices: Aged<readonly Offer[]>;
+  readonly #proofs: Aged<true>;
+  #refused: string | null = null;
 
-  constructor(runpod: Pick<RunPodClient, "openApiDocument" | "catalogGpus" | "publicPrices">, clock: Clock) {
+  constructor(runpod: MarketClient, clock: Clock) {
     this.#runpod = runpod;
     this.#contracts = new Aged(clock, 1);
     // Stock is told for pods of so many GPUs; a pod has four at most.
     this.#catalogs = new Aged(clock, 4);
     this.#prices = new Aged(clock, 1);
+    this.#proofs = new Aged(clock, 1);
   }
 
   async read(maxAgeMs: Millis, gpuCount: number): Promise<AccountAnswer<Market>> {
-    const [contract, catalog] = await Promise.all([
+    const [contract, catalog, proof] = await Promise.all([
       this.#contracts.get("", maxAgeMs, async () => {
         const document = await this.#runpod.openApiDocument();
         return document.ok
@@ -44,15 +56,29 @@ export class MarketReader {
         const offers = await this.#runpod.catalogGpus({ gpuCount });
         return offers.ok ? offers : { ok: false, why: `RunPod's catalog: ${offers.error.reason}` };
       }),
+      this.#proofs.get("", PROVEN_MS, () => this.#prove()),
     ]);
     if (!contract.ok) return contract;
-    if (catalog.ok)
-      return { ok: true, value: { contract: contract.value, offers: catalog.value, offersFrom: "catalog" } };
+    const keyRefused = proof.ok ? null : this.#refused;
+    if (!proof.ok && keyRefused === null) return proof;
+    const common = { contract: contract.value, keyRefused };
+    if (catalog.ok) return { ok: true, value: { ...common, offers: catalog.value, offersFrom: "catalog" } };
     const prices = await this.#prices.get("", maxAgeMs, async () => {
       const offers = await this.#runpod.publicPrices();
       return offers.ok ? offers : { ok: false, why: `RunPod's prices: ${offers.error.reason}` };
     });
     const offers = prices.ok ? prices.value : null;
-    return { ok: true, value: { contract: contract.value, offers, offersFrom: offers === null ? null : "public" } };
+    return { ok: true, value: { ...common, offers, offersFrom: offers === null ? null : "public" } };
+  }
+
+  async #prove(): Promise<AccountAnswer<true>> {
+    const may = await mayDelete(this.#runpod);
+    if (may.kind === "yes") {
+      this.#refused = null;
+      return { ok: true, value: true };
+    }
+    const why = `RunPod did not show that this deployment's key may delete pods (${may.reason})`;
+    this.#refused = may.kind === "refused" ? `${why}: nothing is rented that could not be given back.` : null;
+    return { ok: false, why };
   }
 }

@@ -140,14 +140,6 @@ export class Accepting {
         this.#inside.audit(action.requestId, audit("request.shared", "request-open", { pullRequest: action.prNumber }));
         return `also ${action.requestId}`;
       }
-      case "head-again": {
-        const request = store.request(action.requestId);
-        // The newest commit of its pull request is the one that is meant anyway.
-        if (request === null || request.prNumber === null) return "note: no such request";
-        const heads = new Set(store.requestsOfPull(request.prNumber).map((one) => one.headSha));
-        if (heads.size > 1) store.saveRequest({ ...request, headAgainAt: now });
-        return `head again ${action.requestId}`;
-      }
       case "stop":
         this.#steps.stop(action.requestId, action.verdict);
         return `stop ${action.requestId}`;

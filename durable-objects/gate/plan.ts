@@ -34,7 +34,8 @@ export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
     ports.resolveImage(config.gpu.image, maxAgeMs),
   ]);
   if (!market.ok) return { kind: "unknown", why: market.why, retryAt: null };
-  const { offers } = market.value;
+  const { offers, keyRefused } = market.value;
+  if (keyRefused !== null) return { kind: "refused", reason: "provider-key", detail: keyRefused };
   const tiers = tiersOf(config);
   const wish: CudaWish = { kind: "allowed", versions: config.gpu.cuda_versions };
   const contract = checkCreateContract(JSON.parse(market.value.contract), probeBody(tiers[0]?.gpuIds[0] ?? "", wish));

@@ -431,8 +431,6 @@ export const requestSchema = z.object({
   liftedMicros: micros.optional(),
   /** Other pull requests with the same head, told of while this request was open: the check is theirs as well. */
   alsoPulls: z.array(z.number().int()).optional(),
-  /** When GitHub last said that the head has come back to this commit, its verdict still standing; left out as a rule. */
-  headAgainAt: millis.optional(),
   generation: z.number().int(),
   openedAt: millis,
   openedBy: z.object({ row: z.number().int(), actor: actorSchema.nullable() }),

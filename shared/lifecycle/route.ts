@@ -53,8 +53,6 @@ export type RouteAction =
   | { readonly kind: "asked"; readonly requestId: string; readonly row: number; readonly actor: Actor }
   /** Another pull request has the head that this open request is for: its check is theirs as well. */
   | { readonly kind: "also"; readonly requestId: string; readonly prNumber: number }
-  /** The head has come back to this commit, whose verdict stands: a comment now means this one. */
-  | { readonly kind: "head-again"; readonly requestId: string }
   /** Nothing outside follows this request any more: it ends. */
   | { readonly kind: "stop"; readonly requestId: string; readonly verdict: Verdict }
   /** An attempt of one of our runs that we did not start. */
@@ -129,8 +127,6 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
       if (undone && needsAnswer(known, prNumber)) {
         return [...hints, open(prNumber, headSha, newest.generation + 1, 1, sender, null)];
       }
-      if (newest.prNumber === prNumber && isWaiting(newest))
-        return [...hints, { kind: "head-again", requestId: newest.id }];
       return hints.length > 0 ? hints : [note("a request for this head exists")];
     }
     case "labeled": {
@@ -285,17 +281,14 @@ function checkRun(signal: Extract<Signal, { kind: "check-run" }>, view: RouteVie
 }
 
 function comment(signal: Extract<Signal, { kind: "comment" }>, view: RouteView): readonly RouteAction[] {
-  // Row 3: for a comment the newest commit of the pull request whose check waited when it was written, or the one to which
-  // the head has come back since. A commit whose approval has been used, or came to nothing, waits no more.
+  // Row 3: for a comment the newest commit of the pull request whose check waited when it was written.
   // GitHub's times are rounded down: a comment of the same second may have been made before the check spoke.
   const created = Date.parse(signal.createdAt);
   const waiting = view
     .ofPull(signal.prNumber)
-    .filter((request) => isWaiting(request) && request.terms?.start === "comment")
-    .filter((request) => standing(view.ofHead(request.headSha, request.kind))?.id === request.id)
-    .filter((request) => request.state.kind === "concluded" && request.state.at <= created)
-    .toSorted((a, b) => headSince(a) - headSince(b))
-    .at(-1);
+    .filter((request) => endedFor(request, "awaiting-approval") && request.terms?.start === "comment")
+    .filter((request) => endedBy(request, created))
+    .findLast((request) => !isElsewhere(standing(view.ofHead(request.headSha, request.kind)), created));
   const word = waiting?.terms?.startWord ?? null;
   const line = signal.firstLine.trim();
   if (waiting === undefined || word === null || !line.startsWith(word)) return [note("not a command")];
@@ -312,12 +305,16 @@ function standing(known: readonly GateRequest[]): GateRequest | undefined {
   return known.findLast((request) => !(request.openedBy.row === 3 && endedFor(request, "actor-not-permitted")));
 }
 
-function isWaiting(request: GateRequest): boolean {
-  return endedFor(request, "awaiting-approval");
+function endedBy(request: GateRequest, at: Millis): boolean {
+  return request.state.kind === "concluded" && request.state.at <= at;
 }
 
-function headSince(request: GateRequest): Millis {
-  return Math.max(request.openedAt, request.headAgainAt ?? 0);
+/**
+ * An approval of this commit had come to nothing by then, because the head was at another. Without this a commit that was left
+ * would take every later comment for itself, and one to which the head came back could never be approved by one.
+ */
+function isElsewhere(newest: GateRequest | undefined, at: Millis): boolean {
+  return newest !== undefined && newest.openedBy.row === 3 && endedFor(newest, "head-moved") && endedBy(newest, at);
 }
 
 /** Row 3: the next generation for exactly this commit. */

@@ -4,6 +4,8 @@ import { Aged } from "../../durable-objects/account/aged.ts";
 import { MarketReader } from "../../durable-objects/account/market.ts";
 import type { AccountAnswer } from "../../durable-objects/gate/ports.ts";
 import { err, ok } from "../../shared/result.ts";
+import type { DeletePodAnswer } from "../../shared/runpod/client.ts";
+import { NO_POD } from "../../shared/runpod/may-delete.ts";
 import type { Offer } from "../../shared/runpod/offers.ts";
 import type { RunPodFailure } from "../../shared/runpod/failure.ts";
 
@@ -38,6 +40,7 @@ function market() {
   const clock = tick();
   const asked = { contract: 0, catalog: 0, prices: 0 };
   const up = { contract: true, catalog: true, prices: true };
+  const key = { asked: [] as string[], says: { kind: "not-found" } as DeletePodAnswer };
   const reader = new MarketReader(
     {
       openApiDocument: () => {
@@ -52,10 +55,14 @@ function market() {
         asked.prices += 1;
         return Promise.resolve(up.prices ? ok([offer(0.2)]) : err(DOWN));
       },
+      deletePod: (podId) => {
+        key.asked.push(podId);
+        return Promise.resolve(key.says);
+      },
     },
     clock,
   );
-  return { clock, asked, up, read: (maxAgeMs = 5 * MINUTE, gpuCount = 1) => reader.read(maxAgeMs, gpuCount) };
+  return { clock, asked, up, key, read: (maxAgeMs = 5 * MINUTE, gpuCount = 1) => reader.read(maxAgeMs, gpuCount) };
 }
 
 describe("the market", () => {
@@ -142,5 +149,41 @@ describe("kept answers", () => {
     await aged.get("a", MINUTE, () => answer("future"));
     clock.pass(-10 * MINUTE);
     expect(await aged.get("a", MINUTE, () => answer("now"))).toEqual({ ok: true, value: "now" });
+  });
+});
+
+describe("N18: a key that may not delete", () => {
+  const failing = (reason: RunPodFailure["reason"]): DeletePodAnswer => ({
+    kind: "failure",
+    failure: { ...DOWN, reason },
+  });
+
+  test("buys nothing, and says so; asked about a pod that nobody has", async () => {
+    const { key, read } = market();
+    key.says = failing("forbidden");
+    expect(await read()).toMatchObject({ ok: true, value: { keyRefused: expect.stringContaining("may delete pods") } });
+    expect(key.asked).toEqual([NO_POD]);
+    // A key that was given more rights in the meantime is believed at the next look.
+    key.says = { kind: "not-found" };
+    expect(await read()).toMatchObject({ ok: true, value: { keyRefused: null } });
+  });
+
+  test("is not what an answer shows that says nothing of the key: then nothing is known, and it is asked again", async () => {
+    const { key, read } = market();
+    key.says = failing("upstream");
+    expect(await read()).toMatchObject({ ok: false, why: expect.stringContaining("upstream") });
+    key.says = failing("invalid");
+    expect(await read()).toMatchObject({ ok: true, value: { keyRefused: null } });
+  });
+
+  test("is looked for once an hour, however often prices are read", async () => {
+    const { key, read, clock } = market();
+    for (let minute = 0; minute < 60; minute += 5) {
+      await read(MINUTE);
+      clock.pass(5 * MINUTE);
+    }
+    expect(key.asked).toHaveLength(1);
+    await read();
+    expect(key.asked).toHaveLength(2);
   });
 });

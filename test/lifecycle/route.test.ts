@@ -183,15 +183,31 @@ describe("a comment", () => {
     expect(opened(route(said, viewOf(first, second)))).toMatchObject([{ headSha: OTHER }]);
   });
 
-  it("means the earlier one when the head has come back to it, which the pull request's own event tells", () => {
-    const back = route(pull("synchronize"), viewOf(first, second));
-    expect(back).toEqual([{ kind: "head-again", requestId: "r1" }]);
-    expect(opened(route(said, viewOf({ ...first, headAgainAt: T0 }, second)))).toMatchObject([{ headSha: HEAD }]);
+  const approved = { row: 3, actor: BOB };
+  const left = ended("superseded", "head-moved", {
+    id: "r3",
+    headSha: OTHER,
+    generation: 2,
+    openedAt: T0,
+    openedBy: approved,
   });
 
-  it("does not stick to a commit whose approval came to nothing", () => {
-    const gone = ended("superseded", "head-moved", { id: "r3", headSha: OTHER, generation: 2, openedAt: T0 });
-    expect(opened(route(said, viewOf(first, second, gone)))).toMatchObject([{ headSha: HEAD }]);
+  it("means an earlier one when the newest one's approval came to nothing because the head had left it", () => {
+    expect(opened(route(said, viewOf(first, second, left)))).toMatchObject([{ headSha: HEAD }]);
+  });
+
+  it("that was written before that came out still means the newest one, however late it arrives", () => {
+    const early = { ...said, createdAt: new Date(T0 - 1).toISOString() };
+    const then = [first, second].map((one) => ({ ...one, state: { ...one.state, at: T0 - 500 } }) as GateRequest);
+    expect(opened(route(early, viewOf(...then, left)))).toEqual([]);
+  });
+
+  it.each([
+    ["under way", requestIn(states.queued(), { id: "r3", headSha: OTHER, generation: 2, openedBy: approved, terms })],
+    ["tested", ended("failed", "tests-failed", { id: "r3", headSha: OTHER, generation: 2, openedBy: approved, terms })],
+    ["superseded on its own", ended("superseded", "head-moved", { id: "r3", headSha: OTHER, generation: 2 })],
+  ])("never falls back to an earlier commit while the newest is %s", (_what, newest) => {
+    expect(opened(route(said, viewOf(first, second, newest)))).toEqual([]);
   });
 
   it("still finds a commit that somebody tried to approve who may not", () => {
