@@ -18,7 +18,7 @@ export interface RemovedPod {
   readonly attemptId: string | null;
   /** A reason of the reaper's, for a ledger that has no line of it. */
   readonly why: string;
-  /** Since when it was paid, as far as cron knew. */
+  /** Since when it was paid; null where cron knew no time, and the pod then counts as old. */
   readonly createdAt: Millis | null;
   /** USD; null when cron was not told one. */
   readonly pricePerHour: number | null;

@@ -7,6 +7,7 @@
 import * as z from "zod";
 import { configFrom } from "../../shared/config/load.ts";
 import { termsFrom } from "../../shared/config/terms.ts";
+import { RESERVED_MS } from "../../shared/cost/estimate.ts";
 import {
   attemptSchema,
   teardownSchema,
@@ -165,7 +166,8 @@ export function beginStray(
 export function beginRemoved(store: Store, removed: RemovedPod, now: Millis): void {
   const { podId, why, goneAt, pricePerHour } = removed;
   const line = store.ledgerLine(podId);
-  const since = Math.min(line?.paid_from ?? removed.createdAt ?? goneAt, goneAt);
+  // Of unknown age it counts as old: paid for as long as an attempt is reserved for, as the account books such a pod.
+  const since = Math.min(line?.paid_from ?? removed.createdAt ?? goneAt - RESERVED_MS, goneAt);
   const attempt = strayAttempt(podId, since, pricePerHour ?? line?.price_per_hour ?? null);
   openStray(store, podId, why, attempt, since, now);
   // Asked for and seen to be gone: what is left is the proof, and its lists must be newer than this.

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { Gate } from "../../durable-objects/gate/gate.ts";
 import type { GatePorts } from "../../durable-objects/gate/ports.ts";
 import type { RemovedPod } from "../../durable-objects/gate/removals.ts";
+import { RESERVED_MS } from "../../shared/cost/estimate.ts";
 import { systemRandom } from "../../shared/ports.ts";
 import { ok } from "../../shared/result.ts";
 import { attemptAt, requestIn, states, T0 } from "../lifecycle/fixtures.ts";
@@ -106,11 +107,19 @@ describe("a pod that this gate never heard of", () => {
     gate.podsRemoved([{ ...REMOVED, createdAt: null, pricePerHour: null }]);
     await rest();
     expect(gate.store.ledgerLine("p1")).toMatchObject({
-      paid_from: GONE_AT,
+      paid_from: GONE_AT - RESERVED_MS,
       closed_at: GONE_AT,
       estimate_micros: null,
     });
-    expect(gate.store.moneyOf("stray-p1")).toMatchObject({ state: "spent" });
+    // 1.6 USD an hour for the 72 minutes that an attempt is reserved for.
+    expect(gate.store.moneyOf("stray-p1")).toMatchObject({ state: "spent", micros: 1_920_000 });
+  });
+
+  it("whose age alone nobody knew counts as old, at the price that was told", async () => {
+    const { gate, rest } = gateAt();
+    gate.podsRemoved([{ ...REMOVED, createdAt: null }]);
+    await rest();
+    expect(gate.store.ledgerLine("p1")).toMatchObject({ closed_at: GONE_AT, estimate_micros: 960_000 });
   });
 });
 
