@@ -37,10 +37,11 @@ export function takeRemoval(removed: RemovedPod, ports: GatePorts, store: Store,
     const task = store.taskOf("main", owner.id);
     // Before any order of its own the request finds out by itself, and then asks when it was. An order under way is such a one.
     if (task === null || task.kind !== "delete-pod" || task.startedAt !== null) return hasOrdered(owner);
-    store.removeTask(task.id);
+    steps.waitingFor(task);
     const done = { task: "delete-pod", outcome: { kind: "deleted", at: removed.goneAt } } as const;
-    steps.apply(owner.id, { kind: "done", taskId: task.id, done });
-    return true;
+    const step = steps.apply(owner.id, { kind: "done", taskId: task.id, done });
+    // The next task takes this one's row. Where nothing was taken in, the row is all that moves the request on.
+    return step !== null && step.ignored === null;
   }
   if (store.stray(podId) !== null) return strayOrdered(podId, removed.goneAt, ports, store);
   const line = store.ledgerLine(podId);

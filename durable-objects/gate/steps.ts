@@ -19,6 +19,7 @@ import type { Inside } from "./inside.ts";
 import { changeLock, grantLock, type LockHands } from "./lock.ts";
 import { PACED, publishDue, wantsPublishing } from "./publish.ts";
 import { keptFor } from "./retention.ts";
+import type { StoredTask } from "./store.ts";
 import { beginRetained, beginStray } from "./strays.ts";
 
 /** Until the branch rule is read: the queue's documented default of an hour, less two minutes. */
@@ -51,6 +52,19 @@ export class Steps {
     }
     this.#save(request, step);
     return step;
+  }
+
+  /**
+   * The request of a task, waiting for that task. One that did not read while its task was put again still names the earlier
+   * id; there is one such task at a time, so the one that is there is its own. Null: there is none, or it does not read.
+   */
+  waitingFor(task: StoredTask): GateRequest | null {
+    const { store } = this.#inside;
+    const request = store.request(task.subject);
+    if (request === null || request.task?.id === task.id) return request;
+    const waiting = { ...request, task: { id: task.id, kind: request.task?.kind ?? task.kind } };
+    store.saveRequest(waiting);
+    return waiting;
   }
 
   /** Opens a request and takes its first step. Returns its id. */

@@ -104,7 +104,7 @@ export class Work {
 
   async #performMain(task: StoredTask, startedAt: Millis): Promise<void> {
     const { ports, store, aggregates } = this.#inside;
-    const request = this.#requestOf(task);
+    const request = this.#steps.waitingFor(task);
     if (request === null) {
       this.#park(task, startedAt);
       return;
@@ -129,19 +129,6 @@ export class Work {
         aggregates.open(request.headSha, request.prNumber, ports.clock.now());
       }
     });
-  }
-
-  /**
-   * The request of a task, waiting for that task. One that did not read while its task was put again still names the earlier
-   * id; there is one such task at a time, so the one that is there is its own.
-   */
-  #requestOf(task: StoredTask): GateRequest | null {
-    const { store } = this.#inside;
-    const request = store.request(task.subject);
-    if (request === null || request.task?.id === task.id) return request;
-    const waiting = { ...request, task: { id: task.id, kind: request.task?.kind ?? task.kind } };
-    store.saveRequest(waiting);
-    return waiting;
   }
 
   /**

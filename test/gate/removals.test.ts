@@ -177,4 +177,18 @@ describe("a pod that an open request may have", () => {
     expect(gate.store.stray(podId)).toBeNull();
     expect(lines()).toEqual([]);
   });
+
+  it("goes on by a request that names an earlier id of its task: one whose record did not read meanwhile", () => {
+    const { gate } = gateAt();
+    const state = states.cleaning("delete");
+    const podId = state.attempt?.pod?.id ?? "";
+    const request = requestIn(state, { task: { id: 990, kind: "delete-pod" } });
+    gate.store.saveRequest(request);
+    gate.store.putTask("main", request.id, "delete-pod", { kind: "delete-pod", podId }, T0 + HOUR, T0);
+    expect(gate.podsRemoved([{ ...REMOVED, podId }])).toEqual([podId]);
+    expect(gate.store.request(request.id)?.state).toMatchObject({ teardown: { step: "verify", deletedAt: GONE_AT } });
+    const next = gate.store.taskOf("main", request.id);
+    expect(next?.kind).toBe("verify-gone");
+    expect(gate.store.request(request.id)?.task?.id).toBe(next?.id);
+  });
 });
