@@ -27,8 +27,8 @@ export interface RemovedPod {
 }
 
 /**
- * In a transaction. False: it must be told again, because an attempt still looks for this pod and may yet take it, or because
- * whoever here removes it has not come to its order yet.
+ * In a transaction. False: it must be told again, because an attempt still looks for this pod and may yet take it, because
+ * its request has not come to its order yet, or because a call of its removal is under way.
  */
 export function takeRemoval(removed: RemovedPod, ports: GatePorts, store: Store, steps: Steps): boolean {
   const { podId } = removed;
@@ -43,7 +43,7 @@ export function takeRemoval(removed: RemovedPod, ports: GatePorts, store: Store,
     // The next task takes this one's row. Where nothing was taken in, the row is all that moves the request on.
     return step !== null && step.ignored === null;
   }
-  if (store.stray(podId) !== null) return strayOrdered(podId, removed.goneAt, ports, store);
+  if (store.stray(podId) !== null) return strayOrdered(removed, ports, store);
   const line = store.ledgerLine(podId);
   if (line !== null && line.closed_at !== null) return true;
   if (isLookedFor(removed, store)) return false;

@@ -18,6 +18,7 @@ import {
 import {
   advanceTeardown,
   beginTeardown,
+  knownGone,
   newTeardown,
   paidWindow,
   repeatTeardown,
@@ -199,17 +200,24 @@ export async function strayDone(task: StoredTask, ports: GatePorts, store: Store
 }
 
 /**
- * Somebody else's order has removed it: a removal that waits to repeat its own goes on. In a transaction. False: its own order
- * is still to come, or under way.
+ * Somebody else's order has removed it: a removal whose order is still to come, or waits to be repeated, goes on behind it; a
+ * kept pod's as well, whenever its end was to be. In a transaction. False: a call of its own is under way, and may answer that
+ * the pod is there.
  */
-export function strayOrdered(podId: string, goneAt: Millis, ports: GatePorts, store: Store): boolean {
+export function strayOrdered(removed: RemovedPod, ports: GatePorts, store: Store): boolean {
+  const { podId, pricePerHour, goneAt } = removed;
+  const answers = [
+    { task: "read-record", outcome: { pricePerHour } },
+    { task: "delete-pod", outcome: { kind: "deleted", at: goneAt } },
+  ] as const;
+  for (const done of answers) {
+    const row = store.stray(podId);
+    if (row === null || row.done_at !== null) return true;
+    const task = store.taskOf("stray", podId);
+    if (task !== null && task.kind === done.task && task.startedAt === null) takeStep(task, row, done, ports, store);
+  }
   const row = store.stray(podId);
-  if (row === null || row.done_at !== null) return true;
-  const task = store.taskOf("stray", podId);
-  if (task === null || task.kind !== "delete-pod" || task.startedAt !== null)
-    return strayRecord(row, store).teardown.deletedAt !== null;
-  takeStep(task, row, { task: "delete-pod", outcome: { kind: "deleted", at: goneAt } }, ports, store);
-  return true;
+  return row === null || knownGone(strayRecord(row, store).teardown) !== null;
 }
 
 function takeStep(task: StoredTask, row: StrayRow, done: Done, ports: GatePorts, store: Store): void {
@@ -219,7 +227,9 @@ function takeStep(task: StoredTask, row: StrayRow, done: Done, ports: GatePorts,
   const price = done.task === "read-record" ? done.outcome.pricePerHour : null;
   const priced: Attempt =
     price === null || attempt.pod === null ? attempt : { ...attempt, pod: { ...attempt.pod, pricePerHour: price } };
-  const move = advanceTeardown(teardown, done, scopeOf(priced, store), now);
+  // A kept pod's was to begin at its end, and begins earlier where the pod was ordered to go before.
+  const begun = { ...teardown, startedAt: Math.min(teardown.startedAt, now) };
+  const move = advanceTeardown(begun, done, scopeOf(priced, store), now);
   follow(store, row.pod_id, row.why, row.since, priced, move, now, retained);
   closeBooks(row.pod_id, ports, store, now);
 }

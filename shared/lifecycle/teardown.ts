@@ -200,6 +200,11 @@ export function advanceTeardown(teardown: Teardown, done: Done, scope: TeardownS
   }
 }
 
+/** Since when a pod costs nothing more, as far as is known before the proof; null: it was not deleted, or was seen since. */
+export function knownGone({ step, deletedAt }: Teardown): Millis | null {
+  return step === "deregister-first" || step === "record" || step === "delete" ? null : deletedAt;
+}
+
 /** What a pod has cost by our own clock: from when we learned of it to DELETE's answer. Null while a side is unknown. */
 export function paidWindow(attempt: Attempt, teardown: Teardown): { ms: Millis; micros: number | null } | null {
   if (attempt.pod === null || attempt.paidFrom === null || teardown.deletedAt === null) return null;

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { Gate } from "../../durable-objects/gate/gate.ts";
 import type { GatePorts } from "../../durable-objects/gate/ports.ts";
 import type { RemovedPod } from "../../durable-objects/gate/removals.ts";
+import { beginRetained, deletionBlocks, keepMoneyId } from "../../durable-objects/gate/strays.ts";
 import { RESERVED_MS } from "../../shared/cost/estimate.ts";
 import { systemRandom } from "../../shared/ports.ts";
 import { ok } from "../../shared/result.ts";
@@ -47,6 +48,7 @@ function gateAt() {
     account: {
       listPods: () => Promise.resolve(ok({ startedAt: now, complete: true, pods: [] })),
       goneSince: () => Promise.resolve(ok(null)),
+      release: () => Promise.resolve(ok(null)),
       commit: (id: string, micros: number) => (asked.push(`commit ${id} ${micros}`), Promise.resolve(ok(null))),
     },
     github: () => new Proxy({}, { get: () => () => Promise.resolve({ ok: false, error: { reason: "server" } }) }),
@@ -134,6 +136,49 @@ it("a pod whose request has proven it gone and closed its line keeps that line",
   await rest();
   expect(lines()).toEqual(closed);
   expect(gate.store.stray("p1")).toBeNull();
+});
+
+describe("a pod that is kept for debugging", () => {
+  const kept = () => {
+    const world = gateAt();
+    const attempt = attemptAt("online", { id: "r1-1", paidFrom: GONE_AT - HOUR });
+    const podId = attempt.pod?.id ?? "";
+    const { store } = world.gate;
+    const of = { attemptId: "r1-1", podId, pricePerHour: 0.8 };
+    store.ledger({ kind: "open", gpuId: null, tier: "A", paidFrom: GONE_AT - HOUR, ...of }, "r1");
+    const money = { requestId: "r1", prNumber: 7, authorId: null, at: GONE_AT - HOUR };
+    store.reserveMoney({ ...money, attemptId: "r1-1", micros: 1_000_000 });
+    store.reserveMoney({ ...money, attemptId: keepMoneyId("r1-1"), micros: 700_000 });
+    const end = { podId, until: T0 + 2 * HOUR, by: "mira", reason: "a hang" };
+    beginRetained(store, { attempt, ...end }, "r1", [keepMoneyId("r1-1")], T0 - 2 * HOUR);
+    return { ...world, store, podId };
+  };
+
+  it("is booked at once where it was deleted before its end, and keeps neither money nor anything else waiting", async () => {
+    const { gate, store, podId, asked, rest } = kept();
+    expect(gate.podsRemoved([{ ...REMOVED, podId }])).toEqual([podId]);
+    const word = { target: { podId }, by: "mira", minutes: 170, reason: "longer" };
+    expect(await gate.retain(word)).toMatchObject({ kind: "refused", detail: expect.stringContaining("being deleted") });
+    await rest();
+    expect(store.ledgerLine(podId)).toMatchObject({ closed_at: GONE_AT, estimate_micros: 800_000 });
+    expect(store.moneyOf("r1-1")).toMatchObject({ state: "spent", micros: 800_000 });
+    expect(store.moneyOf(keepMoneyId("r1-1"))).toMatchObject({ state: "released" });
+    expect(store.openStrays()).toEqual([]);
+    expect(asked).not.toContain(`delete ${podId}`);
+  });
+
+  it("whose proof does not come blocks what is bought from its deletion on, not from its end", () => {
+    const { gate, store, podId } = kept();
+    gate.podsRemoved([{ ...REMOVED, podId }]);
+    expect(deletionBlocks(store, T0 + 11 * MINUTE)).toMatchObject({ because: "deletion-blocks" });
+  });
+
+  it("is told again while a call of its own is under way, which may find it alive", () => {
+    const { gate, store, podId } = kept();
+    store.startTask(store.taskOf("stray", podId)?.id ?? 0, T0);
+    expect(gate.podsRemoved([{ ...REMOVED, podId }])).toEqual([]);
+    expect(store.taskOf("stray", podId)?.kind).toBe("read-record");
+  });
 });
 
 describe("a pod that an open request may have", () => {
