@@ -6,7 +6,7 @@
  * word of it. The gate is told at once; one that is down, read-only or out of reach is told by every later tick until it has
  * said that it need not be. None of this keeps a pod from being deleted.
  */
-import type { Observations, OwedRemoval } from "../durable-objects/account/sweep-memory.ts";
+import { withKnown, type Observations, type OwedRemoval } from "../durable-objects/account/sweep-memory.ts";
 import type { PodListing } from "../durable-objects/gate/ports.ts";
 import type { RemovedPod } from "../durable-objects/gate/removals.ts";
 import type { Millis } from "../shared/ports.ts";
@@ -53,9 +53,9 @@ export class Owed {
   /** Before its deletion is ordered. Never throws. */
   async intend(removal: Omit<OwedRemoval, "orderedAt" | "goneAt">): Promise<void> {
     const { podId } = removal;
-    const owed = { ...removal, orderedAt: this.#ports.clock.now(), goneAt: null };
-    // An answer that is known already counts until there is a newer one.
-    this.#open.set(podId, { ...owed, goneAt: this.#open.get(podId)?.goneAt ?? null });
+    const ordered = { ...removal, orderedAt: this.#ports.clock.now(), goneAt: null };
+    const owed = withKnown(ordered, this.#open.get(podId));
+    this.#open.set(podId, owed);
     this.#settled.delete(podId);
     // An account that hangs must not hold up every deletion of this tick; the end of the sweep asks it again.
     if (this.#waitedMs >= PATIENCE_MS) return;

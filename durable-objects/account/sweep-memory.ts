@@ -39,6 +39,22 @@ const owedSchema = z.object({
 /** A pod whose deletion a sweep ordered, and whose gate has not taken note of it. */
 export type OwedRemoval = Readonly<z.infer<typeof owedSchema>>;
 
+/**
+ * A removal with what an earlier order of the same pod knew better: a pod that has stopped shows no price, a damaged time is
+ * none, and an answer counts until there is a newer one.
+ */
+export function withKnown(removal: OwedRemoval, known: OwedRemoval | undefined): OwedRemoval {
+  if (known === undefined) return removal;
+  const born = Math.min(removal.createdAt ?? Infinity, known.createdAt ?? Infinity);
+  return {
+    ...removal,
+    attemptId: removal.attemptId ?? known.attemptId,
+    createdAt: born === Infinity ? null : born,
+    pricePerHour: removal.pricePerHour ?? known.pricePerHour,
+    goneAt: removal.goneAt ?? known.goneAt,
+  };
+}
+
 export type SweepStart =
   | {
       readonly kind: "go";
@@ -76,8 +92,8 @@ export class SweepMemory {
   }
 
   /**
-   * Remembers a deletion before it is ordered, so that it is known whatever becomes of the sweep. What stood there of the same
-   * pod is replaced. False: there is no room, and nothing was stored.
+   * Remembers a deletion before it is ordered, so that it is known whatever becomes of the sweep. What is known of the
+   * same pod already and is not told now stays. False: there is no room, and nothing was stored.
    */
   owe(removal: OwedRemoval): boolean {
     return this.#sql.transaction(() => this.#keep(removal));
@@ -105,15 +121,14 @@ export class SweepMemory {
 
   /** When a pod was gone whose removal is still owed to its gate; null: nothing is known of it. */
   goneSince(podId: string): Millis | null {
-    const value = metaOf(this.#sql, OWED + podId);
-    const read = value === null ? null : readStored(owedSchema, value);
-    return read?.ok === true ? read.value.goneAt : null;
+    return known(metaOf(this.#sql, OWED + podId))?.goneAt ?? null;
   }
 
   #keep(removal: OwedRemoval): boolean {
     const key = OWED + removal.podId;
-    if (metaOf(this.#sql, key) === null && metasUnder(this.#sql, OWED).length >= OWED_AT_MOST) return false;
-    keepMeta(this.#sql, key, JSON.stringify(removal));
+    const stored = metaOf(this.#sql, key);
+    if (stored === null && metasUnder(this.#sql, OWED).length >= OWED_AT_MOST) return false;
+    keepMeta(this.#sql, key, JSON.stringify(withKnown(removal, known(stored))));
     return true;
   }
 
@@ -134,4 +149,10 @@ export class SweepMemory {
     const parsed = observationsSchema.safeParse(storedJson(text));
     return parsed.success ? parsed.data : {};
   }
+}
+
+/** Undefined: nothing stands there, or nothing that reads. */
+function known(stored: string | null): OwedRemoval | undefined {
+  const read = stored === null ? null : readStored(owedSchema, stored);
+  return read?.ok === true ? read.value : undefined;
 }

@@ -261,6 +261,18 @@ describe("an order without an answer", () => {
   });
 });
 
+it("a pod whose deletion is ordered again keeps the price and the age that only the first order knew", async () => {
+  add("p1");
+  order = "not-done";
+  await sweep();
+  pods = pods.map((pod) => ({ ...pod, costPerHour: 0, createdAtMs: null }));
+  order = "answered";
+  const ports = portsNow();
+  const { deletePod } = ports.runpod;
+  await reap({ ...ports, runpod: { ...ports.runpod, deletePod: (id) => ((gateIs = "up"), deletePod(id)) } }, []);
+  expect(told).toMatchObject([{ podId: "p1", createdAt: T0 - 3 * HOUR, pricePerHour: 0.5, goneAt: now }]);
+});
+
 describe("an account that remembers nothing", () => {
   it.each([
     ["that hangs is waited for once", 10_000, 1],

@@ -152,6 +152,18 @@ describe("the memory of sweeps", () => {
     expect(owedBy(kept, T0)).toEqual([owed("p1")]);
   });
 
+  it("lets a later order of the same pod take nothing from what is known of it", () => {
+    const kept = memory();
+    kept.owe(owed("p1", T0 + 9));
+    const less = { ...owed("p1"), attemptId: null, createdAt: null, pricePerHour: null, orderedAt: T0 + 60 };
+    expect(kept.owe(less)).toBe(true);
+    expect(owedBy(kept, T0)).toEqual([{ ...owed("p1", T0 + 9), orderedAt: T0 + 60 }]);
+    const more = { ...owed("p1", T0 + 70), createdAt: T0 + 1, pricePerHour: 0.6, orderedAt: T0 + 60 };
+    kept.end({}, null, [], [more]);
+    expect(owedBy(kept, T0)).toEqual([{ ...more, createdAt: T0 }]);
+    expect(kept.goneSince("p1")).toBe(T0 + 70);
+  });
+
   it("has an end, and says what found no room", () => {
     const kept = memory();
     const many = Array.from({ length: OWED_AT_MOST }, (_, index) => owed(`p${index}`));
