@@ -3,7 +3,7 @@
  * nothing at RunPod shows that there was one.
  *
  * The account remembers a deletion before it is ordered, so that a sweep that dies, or an order whose answer is lost, leaves
- * word of it. The gate is told at once; one that is down, read-only or out of reach is told by every later tick until it has
+ * word of it. The gate is told behind the sweep's last deletion; one that is down, read-only or out of reach is told by every later tick until it has
  * said that it need not be. None of this keeps a pod from being deleted.
  */
 import { withKnown, type Observations, type OwedRemoval } from "../durable-objects/account/sweep-memory.ts";
@@ -33,6 +33,8 @@ export class Owed {
   readonly #settled: Set<string>;
   /** Repositories whose gates took something in this sweep. */
   readonly #told = new Set<string>();
+  /** Pods that this sweep has deleted and that no gate was told of yet. */
+  readonly #deleted = new Set<string>();
   #waitedMs = 0;
 
   /** `remembered`: by the sweeps before. `unreadable`: pods of which nothing but the id is left. */
@@ -67,13 +69,22 @@ export class Owed {
     }
   }
 
-  /** RunPod has answered 204: its gate is told at once. */
-  async deleted(podId: string): Promise<void> {
+  /** RunPod has answered 204. Nobody is told yet: a gate that hangs must not delay the next deletion (I3). */
+  deleted(podId: string): void {
     const owed = this.#open.get(podId);
     if (owed === undefined) return;
-    const gone = { ...owed, goneAt: this.#ports.clock.now() };
-    this.#open.set(podId, gone);
-    await this.#tell(owed.repositoryId, [gone]);
+    this.#open.set(podId, { ...owed, goneAt: this.#ports.clock.now() });
+    this.#deleted.add(podId);
+  }
+
+  /**
+   * Tells the gates, all at once, of what this sweep has deleted; called behind its last deletion. Should the sweep die before,
+   * the account has word of each, and a later list says when it was gone.
+   */
+  async tellDeleted(): Promise<void> {
+    const gone = [...this.#open.values()].filter((one) => this.#deleted.has(one.podId));
+    this.#deleted.clear();
+    await this.#tellGates(gone);
   }
 
   /** Tells the gates of what the sweeps before have left. `listing`: this sweep's; null when none could be read. */
@@ -86,8 +97,7 @@ export class Owed {
       this.#open.set(owed.podId, known);
       gone.push(known);
     }
-    const byGate = Map.groupBy(gone, (one) => one.repositoryId);
-    await Promise.all([...byGate].map(([repositoryId, removed]) => this.#tell(repositoryId, removed)));
+    await this.#tellGates(gone);
   }
 
   /** Repositories whose gates are still to be told, or were told in this sweep: they keep their place on the register. */
@@ -117,6 +127,11 @@ export class Owed {
       const why = noRoom === null ? "neither its gate nor the account took note" : "too many are remembered already";
       this.#giveUp(podId, this.#open.get(podId)?.repositoryId ?? "", why);
     }
+  }
+
+  async #tellGates(gone: readonly OwedRemoval[]): Promise<void> {
+    const byGate = Map.groupBy(gone, (one) => one.repositoryId);
+    await Promise.all([...byGate].map(([repositoryId, removed]) => this.#tell(repositoryId, removed)));
   }
 
   async #tell(repositoryId: string, removed: readonly OwedRemoval[]): Promise<void> {

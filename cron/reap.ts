@@ -169,6 +169,7 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
           unreachable(decision, "reap decision");
       }
     }
+    await owed.tellDeleted();
     return {
       kind: "swept",
       ...sorted.counts,
@@ -397,7 +398,7 @@ async function orderDeletion(
   const podId = pod.id;
   await owed.intend({ podId, repositoryId, attemptId, why: reapReasonCode(reason), ...paid });
   const answer = await ports.runpod.deletePod(podId);
-  if (answer.kind === "deleted") await owed.deleted(podId);
+  if (answer.kind === "deleted") owed.deleted(podId);
   if (answer.kind !== "failure") return "deleted";
   problems.push(`RunPod did not delete pod ${podId}: ${answer.failure.reason}.`);
   return "failed";

@@ -2,7 +2,7 @@
  * Pods that cron had deleted, told to their gate. That is as good as the gate's own order: the pod has cost what it has cost,
  * and what is left is the proof and the one line in the ledger (I2).
  *
- * Told at once, or, where the gate was down, read-only or out of reach, by a later tick; and again until the gate has said that
+ * Told by the sweep that deleted it, or, where the gate was down, read-only or out of reach, by a later tick; and again until the gate has said that
  * it need not be. So nothing here may happen twice.
  */
 import type { GateRequest } from "../../shared/lifecycle/model.ts";

@@ -158,7 +158,10 @@ describe("a pod that is kept for debugging", () => {
     const { gate, store, podId, asked, rest } = kept();
     expect(gate.podsRemoved([{ ...REMOVED, podId }])).toEqual([podId]);
     const word = { target: { podId }, by: "mira", minutes: 170, reason: "longer" };
-    expect(await gate.retain(word)).toMatchObject({ kind: "refused", detail: expect.stringContaining("being deleted") });
+    expect(await gate.retain(word)).toMatchObject({
+      kind: "refused",
+      detail: expect.stringContaining("being deleted"),
+    });
     await rest();
     expect(store.ledgerLine(podId)).toMatchObject({ closed_at: GONE_AT, estimate_micros: 800_000 });
     expect(store.moneyOf("r1-1")).toMatchObject({ state: "spent", micros: 800_000 });

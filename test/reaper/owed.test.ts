@@ -157,7 +157,33 @@ describe("a pod that is deleted while its gate is silent", () => {
     expect(told).toHaveLength(1);
   });
 
-  it("is told at once to a gate that answers again by then", async () => {
+  it("does not delay the deletion of others by a gate that hangs: it is told behind the last, once for all", async () => {
+    for (const id of ["p1", "p2", "p3"]) add(id);
+    const ports = portsNow();
+    const sentAt: number[] = [];
+    let answered: readonly string[] = [];
+    const podsRemoved = (removed: readonly RemovedPod[]) => {
+      answered = removed.map((one) => one.podId);
+      return asked(false, (): never => never());
+    };
+    hangsMs = 10_000;
+    gateIs = "read-only";
+    const { deletePod } = ports.runpod;
+    const { unbooked } = await reap(
+      {
+        ...ports,
+        gate: () => ({ ...ports.gate("101"), podsRemoved }),
+        runpod: { ...ports.runpod, deletePod: (id) => (sentAt.push(now), deletePod(id)) },
+      },
+      [],
+    );
+    expect(sentAt).toEqual([T0, T0 + 500, T0 + 1_000]);
+    expect(answered).toEqual(["p1", "p2", "p3"]);
+    expect(unbooked).toBe(3);
+    expect(remembered()).toMatchObject([{ goneAt: T0 + 500 }, { goneAt: T0 + 1_000 }, { goneAt: T0 + 1_500 }]);
+  });
+
+  it("is told in the same sweep to a gate that answers again by then", async () => {
     add("p1");
     const { deletePod } = portsNow().runpod;
     const ports = portsNow();
