@@ -121,14 +121,14 @@ export class SweepMemory {
 
   /** When a pod was gone whose removal is still owed to its gate; null: nothing is known of it. */
   goneSince(podId: string): Millis | null {
-    return known(metaOf(this.#sql, OWED + podId))?.goneAt ?? null;
+    return readOwed(metaOf(this.#sql, OWED + podId))?.goneAt ?? null;
   }
 
   #keep(removal: OwedRemoval): boolean {
     const key = OWED + removal.podId;
     const stored = metaOf(this.#sql, key);
     if (stored === null && metasUnder(this.#sql, OWED).length >= OWED_AT_MOST) return false;
-    keepMeta(this.#sql, key, JSON.stringify(withKnown(removal, known(stored))));
+    keepMeta(this.#sql, key, JSON.stringify(withKnown(removal, readOwed(stored))));
     return true;
   }
 
@@ -152,7 +152,7 @@ export class SweepMemory {
 }
 
 /** Undefined: nothing stands there, or nothing that reads. */
-function known(stored: string | null): OwedRemoval | undefined {
+function readOwed(stored: string | null): OwedRemoval | undefined {
   const read = stored === null ? null : readStored(owedSchema, stored);
   return read?.ok === true ? read.value : undefined;
 }
