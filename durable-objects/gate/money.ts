@@ -9,7 +9,6 @@ import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import { costOf, microUsd, type MicroUsd } from "../../shared/cost/estimate.ts";
 import { admit, describeExceeded, totalsFor, type Caps, type MoneyLine } from "../../shared/cost/budget.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { audit } from "../../shared/lifecycle/step.ts";
 import type { Outcomes } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { MoneyTable, type MoneyRow } from "./money-table.ts";
@@ -116,38 +115,6 @@ export function costAtMost(pricePerHour: number | null, durationMs: Millis): Mic
   return costOf(pricePerHour === null ? UNKNOWN_PRICE : microUsd(pricePerHour), durationMs);
 }
 
-/**
- * Books what pods already cost beyond what is set aside for them, so that the next decision sees it (I9). A pod of
- * nobody's attempt gets a line of its own here: its money is spent whoever asked for it.
- */
-export function bookRunning(sql: Sql, store: Store, now: Millis): void {
-  const money = new MoneyTable(sql);
-  const running = store.openLedgerLines();
-  if (running.length === 0) return;
-  sql.transaction(() => {
-    for (const line of running) {
-      const cost = costAtMost(line.price_per_hour, now - line.paid_from);
-      const row = money.of(line.attempt_id);
-      if (row === null) {
-        money.reserve(unasked(line, cost), true);
-        continue;
-      }
-      if (row.state !== "reserved" || cost <= row.micros) continue;
-      if (row.request_id !== "" && row.raised === 0) {
-        store.count("money.beyond-reservation");
-        const facts = {
-          attempt: line.attempt_id,
-          pod: line.pod_id,
-          reservedMicros: row.micros,
-          runningMicros: cost,
-        };
-        store.audit(now, row.request_id, audit("money.beyond-reservation", null, facts));
-      }
-      money.raise(line.attempt_id, cost);
-    }
-  });
-}
-
 /** Ends the money of a pod that no request settles; one that no tick has seen yet gets its line now. */
 export function spendUnasked(sql: Sql, line: LedgerLine, micros: MicroUsd): void {
   const money = new MoneyTable(sql);
@@ -155,7 +122,8 @@ export function spendUnasked(sql: Sql, line: LedgerLine, micros: MicroUsd): void
   money.settle(line.attempt_id, micros);
 }
 
-function unasked(line: LedgerLine, micros: MicroUsd) {
+/** The money line of a pod that nobody asked for. */
+export function unasked(line: LedgerLine, micros: MicroUsd) {
   const { attempt_id: attemptId, request_id: requestId, paid_from: at } = line;
   return { attemptId, requestId, prNumber: null, authorId: null, micros, at };
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { runCron } from "../../cron/index.ts";
 import type { CronPorts } from "../../cron/ports.ts";
 import { Account } from "../../durable-objects/account/account.ts";
-import { bookRunning, gateMoney } from "../../durable-objects/gate/money.ts";
+import { gateMoney } from "../../durable-objects/gate/money.ts";
 import type { AccountPort, GatePorts } from "../../durable-objects/gate/ports.ts";
 import {
   keepMoneyId,
@@ -13,6 +13,7 @@ import {
   retainPod,
   retentionOf,
 } from "../../durable-objects/gate/retention.ts";
+import { bookRunning } from "../../durable-objects/gate/running.ts";
 import { migrate } from "../../durable-objects/gate/schema.ts";
 import { podStanding } from "../../durable-objects/gate/standing.ts";
 import { Store } from "../../durable-objects/gate/store.ts";
