@@ -7,6 +7,7 @@
 import { checkersFor } from "./checkers/index.ts";
 import { planFaults } from "./faults.ts";
 import type { Millis } from "../shared/ports.ts";
+import type { NetRequest } from "./net.ts";
 import type { Checker } from "./view.ts";
 import { World } from "./world.ts";
 
@@ -30,8 +31,12 @@ export interface DayReport {
   readonly most: { readonly podsAtOnce: number; readonly waiting: number };
   readonly bill: number;
   readonly estimate: number;
-  /** Calls of the busiest hour of one installation at GitHub (of 5,000), and of the busiest minute at RunPod. */
+  /**
+   * Calls of the busiest hour of one installation at GitHub, and those of its busiest hour that count against its 5,000 (an answer
+   * of 304 does not); of the busiest minute at RunPod.
+   */
   readonly githubBusiestHour: number;
+  readonly githubCountedHour: number;
   readonly runpodBusiestMinute: number;
   readonly calls: Readonly<Record<string, number>>;
   readonly virtualHours: number;
@@ -98,6 +103,8 @@ class Meter implements Checker {
   readonly name = "meter";
   readonly calls = new Map<string, number>();
   readonly github = new Map<string, number>();
+  /** Those that GitHub counts. */
+  readonly counted = new Map<string, number>();
   readonly runpod = new Map<string, number>();
   podsAtOnce = 0;
   waiting = 0;
@@ -109,12 +116,17 @@ class Meter implements Checker {
     this.#hourly = hourly;
   }
 
-  performing(world: World, operation: string, request: Parameters<NonNullable<Checker["performing"]>>[2]): null {
+  performed(_operation: string, request: NetRequest, status: number): void {
+    if (isRunPods(request) || status === 304) return;
+    bump(this.counted, `${request.caller} ${Math.floor(request.askedAt / 3_600_000)}`);
+  }
+
+  performing(world: World, operation: string, request: NetRequest): null {
     bump(this.calls, operation);
     this.#began ??= world.now;
     const hour = Math.floor((world.now - this.#began) / 3_600_000);
     if (hour > this.#hour) this.#hourly((this.#hour = hour), world.runpod.pods.length);
-    if (request.path.startsWith("/v2/") || request.path === "/graphql") {
+    if (isRunPods(request)) {
       bump(this.runpod, String(Math.floor(world.now / 60_000)));
     } else {
       bump(this.github, `${request.caller} ${Math.floor(world.now / 3_600_000)}`);
@@ -127,6 +139,10 @@ class Meter implements Checker {
     }
     return null;
   }
+}
+
+function isRunPods({ path }: NetRequest): boolean {
+  return path.startsWith("/v2/") || path === "/graphql";
 }
 
 function bump(counts: Map<string, number>, name: string): void {
@@ -170,6 +186,7 @@ function report(world: World, meter: Meter, times: Times): DayReport {
     bill: Number((bill / 1_000_000).toFixed(2)),
     estimate: Number((estimate / 1_000_000).toFixed(2)),
     githubBusiestHour: Math.max(0, ...meter.github.values()),
+    githubCountedHour: Math.max(0, ...meter.counted.values()),
     runpodBusiestMinute: Math.max(0, ...meter.runpod.values()),
     calls: Object.fromEntries([...meter.calls].toSorted(([, a], [, b]) => b - a)),
     problem: world.violation === null ? null : `${world.violation.checker}: ${world.violation.what}`,
@@ -198,7 +215,7 @@ export function dayLines(day: DayReport): readonly string[] {
     `wait for the lock: ${told(day.queueWait)}`,
     `pods: ${day.pods}, ${day.most.podsAtOnce} at once; ${day.most.waiting} requests waiting at most`,
     `bill USD ${day.bill.toFixed(2)}, estimate USD ${day.estimate.toFixed(2)}`,
-    `calls: ${calls}; GitHub at most ${day.githubBusiestHour} in an hour of one caller (quota 5000), RunPod at most ${day.runpodBusiestMinute} in a minute`,
+    `calls: ${calls}; GitHub at most ${day.githubBusiestHour} in an hour of one installation, of which at most ${day.githubCountedHour} counted (quota 5000), RunPod at most ${day.runpodBusiestMinute} in a minute`,
     day.problem === null ? "everything concluded and accounted for" : `FAILED ${day.problem}`,
   ];
 }

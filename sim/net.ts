@@ -61,6 +61,8 @@ export interface NetHooks {
   boundary(owner: Owner, phase: "asked" | "performed" | "answered", operation: string): void;
   /** Before a server performs something: the checkers look. */
   performing(server: Server, operation: string, request: NetRequest): void;
+  /** After it has: with what status it will answer. */
+  performed(operation: string, request: NetRequest, status: number): void;
 }
 
 /** A call to an object of ours that was not performed. */
@@ -137,7 +139,9 @@ export class Net {
           if (this.isDown(server.name)) return settle(server.fault("outage", request));
           if (fate === "refuses" || fate === "rate-limit") return settle(server.fault(fate, request));
           this.#hooks.performing(server, operation, request);
-          settle(server.perform(request));
+          const answer = server.perform(request);
+          this.#hooks.performed(operation, request, answer.status);
+          settle(answer);
         },
         answer: (fate, answer) => {
           disarm(init.signal);

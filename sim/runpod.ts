@@ -53,6 +53,8 @@ export interface RunPodOptions {
   readonly faults: Faults;
   readonly rng: Prng;
   readonly trace: Trace;
+  /** Pods on a page of a list; small ones where none is given, so that pages matter. */
+  readonly pageSize?: number;
   readonly onPod: (pod: VirtualPod) => void;
 }
 
@@ -60,7 +62,7 @@ const CAPACITY =
   "There are no longer any instances available with the requested specifications. Please refresh and try again.";
 const GPUS = DEFAULT_TIERS.flatMap((tier) => tier.gpuIds);
 /** Pods on a page of a list. */
-const PAGE = 2;
+const SMALL_PAGE = 2;
 const DAY_MS = 86_400_000;
 const EXTRA = ["NVIDIA RTX 4000 Ada Generation"];
 
@@ -130,8 +132,9 @@ export class VirtualRunPod implements Server {
         const alive = [...this.pods.entries()].filter(
           ([index, pod]) => index >= from && pod.releasedAt === null && now >= pod.listedFrom,
         );
-        const page = alive.slice(0, PAGE);
-        const hasNextPage = alive.length > PAGE;
+        const size = this.#options.pageSize ?? SMALL_PAGE;
+        const page = alive.slice(0, size);
+        const hasNextPage = alive.length > size;
         return json(200, {
           pods: page.map(([, pod]) => this.#json(pod)),
           pagination: { nextCursor: hasNextPage ? String((page.at(-1)?.[0] ?? 0) + 1) : null, hasNextPage },

@@ -31,6 +31,8 @@ export interface Checker {
   /** After every event. */
   step?(world: WorldView): string | null;
   /** A server is about to perform something. */
+  /** A server has done what it was asked, and answers with this status. */
+  performed?(operation: string, request: NetRequest, status: number): void;
   performing?(world: WorldView, operation: string, request: NetRequest): string | null;
   /** Our App wrote a check. */
   wrote?(world: WorldView, repository: Repository, check: CheckRun): string | null;

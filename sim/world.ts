@@ -134,6 +134,7 @@ export class World implements WorldView {
     this.runpod = new VirtualRunPod({
       ...around,
       rng: new Prng(plan.seed, "runpod"),
+      ...(fleet === undefined ? {} : { pageSize: 200 }),
       onPod: (pod) => this.#rented(pod),
     });
     this.net = new Net(
@@ -149,6 +150,9 @@ export class World implements WorldView {
           for (const checker of options.checkers) {
             this.#report(checker, checker.performing?.(this, operation, request) ?? null);
           }
+        },
+        performed: (operation, request, status) => {
+          for (const checker of options.checkers) checker.performed?.(operation, request, status);
         },
       },
     );
