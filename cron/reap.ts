@@ -110,6 +110,7 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
 
   const owed = new Owed(ports, (problem) => problems.push(problem), start.owed, start.unreadable);
   const observations: Record<string, Observation> = {};
+  const silent = new Set<string>();
   const budget = new Budget(ports.budget ?? { lookups: Infinity, removals: Infinity });
   try {
     const listing = await list(ports, problems);
@@ -160,7 +161,7 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
           break;
         case "reap":
         case "read-retention": {
-          const removed = await remove(own, decision.reason, standing, { budget, owed, ports, problems });
+          const removed = await remove(own, decision.reason, standing, { budget, owed, ports, problems, silent });
           if (removed !== null) reaped.push(removed);
           else if (facts.observed !== null) observations[own.pod.id] = facts.observed;
           break;
@@ -332,6 +333,8 @@ function gateWord(standing: PodStanding | null): GateView {
 }
 
 interface Hands {
+  /** Repositories whose gates did not answer when they were handed a pod. */
+  readonly silent: Set<string>;
   readonly budget: Budget;
   readonly owed: Owed;
   readonly ports: CronPorts;
@@ -373,19 +376,23 @@ async function handOver(
   reason: ReapReason,
   standing: PodStanding | null,
   { createdAt, pricePerHour }: Paid,
-  { ports, problems }: Hands,
+  { ports, problems, silent }: Hands,
 ): Promise<"handed-over" | "failed" | null> {
   if (standing === null || standing.kind === "current") return null;
+  // Its gate answered a moment ago and books best what it removes itself: the next minute asks again. Beyond the backstop
+  // it goes all the same.
+  const overdue = createdAt === null || ports.clock.now() - createdAt >= ports.limits.backstopMs;
+  const alone = overdue ? null : "failed";
+  // One that hangs is waited for once: the other pods are due as well.
+  if (silent.has(own.repositoryId)) return alone;
   try {
     const gate = ports.gate(own.repositoryId);
     const taken = await gate.adoptStray(own.pod.id, reapReasonCode(reason), createdAt, pricePerHour);
     return taken ? "handed-over" : null;
   } catch (error) {
     problems.push(`The gate of repository ${own.repositoryId} did not take pod ${own.pod.id}: ${messageOf(error)}.`);
-    // Its gate answered a moment ago and books best what it removes itself: the next minute asks again. Beyond the backstop
-    // it goes all the same.
-    const overdue = createdAt === null || ports.clock.now() - createdAt >= ports.limits.backstopMs;
-    return overdue ? null : "failed";
+    silent.add(own.repositoryId);
+    return alone;
   }
 }
 

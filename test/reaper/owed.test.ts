@@ -183,6 +183,25 @@ describe("a pod that is deleted while its gate is silent", () => {
     expect(remembered()).toMatchObject([{ goneAt: T0 + 500 }, { goneAt: T0 + 1_000 }, { goneAt: T0 + 1_500 }]);
   });
 
+  it("nor by a gate that hangs when it is handed a pod: it is waited for once in a sweep", async () => {
+    for (const id of ["p1", "p2", "p3"]) add(id);
+    const ports = portsNow();
+    const sentAt: number[] = [];
+    hangsMs = 10_000;
+    gateIs = "read-only";
+    const { deletePod } = ports.runpod;
+    const { problems } = await reap(
+      {
+        ...ports,
+        gate: () => ({ ...ports.gate("101"), adoptStray: () => asked(false, (): never => never()) }),
+        runpod: { ...ports.runpod, deletePod: (id) => (sentAt.push(now), deletePod(id)) },
+      },
+      [],
+    );
+    expect(sentAt).toEqual([T0 + 10_000, T0 + 10_500, T0 + 11_000]);
+    expect(problems.filter((one) => one.includes("did not take pod"))).toHaveLength(1);
+  });
+
   it("is told in the same sweep to a gate that answers again by then", async () => {
     add("p1");
     const { deletePod } = portsNow().runpod;
