@@ -211,6 +211,7 @@ export class Gate {
     this.#forget(now);
     this.store.flushCounters();
     bookRunning(this.#ports.sql, this.store, now);
+    this.#loop.recover();
     const overdue = this.store.dueTasks(now - 5_000, 1000).length;
     if (this.store.repository() !== null && this.store.taskOf("reconcile", "repository") === null) {
       const last = Number(this.store.meta("reconciled_at") ?? "0");

@@ -55,12 +55,17 @@ export class Loop {
     if (due !== null) this.#inside.ports.alarm.set(due);
   }
 
-  /** After a start: what was under way lost its answer. It is due now; kinds that may not be repeated are looked up. */
+  /**
+   * After a start, and at cron's visits: what counts as under way while nobody performs it lost its answer. It is due now;
+   * kinds that may not be repeated are looked up.
+   */
   recover(): void {
     const { store, ports } = this.#inside;
     const now = ports.clock.now();
     ports.sql.transaction(() => {
+      store.mendTasks(now);
       for (const task of store.unfinishedTasks()) {
+        if (this.#inFlight.has(task.id)) continue;
         this.#putAgain(task, now);
         store.count("tasks.recovered");
       }

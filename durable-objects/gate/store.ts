@@ -8,7 +8,7 @@ import { repositoryConfigSchema, type RepositoryConfig } from "../../shared/conf
 import type { Attempt, GateRequest } from "../../shared/lifecycle/model.ts";
 import { requestId as requestIdOf } from "../../shared/lifecycle/request-id.ts";
 import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
-import type { AuditNote, LedgerOp } from "../../shared/lifecycle/step.ts";
+import { audit, type AuditNote, type LedgerOp } from "../../shared/lifecycle/step.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { MoneyTable, type MoneyLineIn, type MoneyRow } from "./money-table.ts";
 import type { Sql, SqlValue } from "./ports.ts";
@@ -34,6 +34,15 @@ export class Store extends TaskTable {
     super(sql, remembered);
     this.#sql = sql;
     this.#remembered = remembered;
+  }
+
+  override mendTasks(now: Millis): number {
+    const mended = super.mendTasks(now);
+    if (mended > 0) {
+      this.count("tasks.unreadable", mended);
+      this.audit(now, null, audit("task.mended", null, { rows: mended }));
+    }
+    return mended;
   }
 
   /** A transaction failed: what was remembered meanwhile may never have been stored. */

@@ -2,6 +2,7 @@
 import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { ok, type Result } from "../../shared/result.ts";
+import { isPlaced, mendTasks } from "./mended-tasks.ts";
 import type { Sql, SqlValue } from "./ports.ts";
 import { keepIn, type Remembered } from "./remembered.ts";
 import { laneSchema, type Lane, type StoredTask, type TaskRow } from "./rows.ts";
@@ -79,37 +80,45 @@ export class TaskTable {
   }
 
   /**
+   * Mends rows that do not say whose turn they are, or when; `dueTasks` does so as soon as one is in its way, and a start and
+   * cron's visit look for all of them. Gives how many there were.
+   */
+  mendTasks(now: Millis): number {
+    const mended = mendTasks(this.#sql, now);
+    if (mended > 0) this.#remembered.nextDue = undefined;
+    return mended;
+  }
+
+  /**
    * The aggregator's looks come last: nothing that is paid for waits for them. Where more is due than is wanted, each kind is
    * looked for along the index, since an order that no index has would build a table of its own each time.
    */
   dueTasks(now: Millis, limit: number): readonly StoredTask[] {
     const next = this.nextDue();
     if (next === null || next > now) return [];
-    const due = this.#due("", now, limit + 1);
+    const rows = this.#sql.exec<TaskRow>(dueQuery("", limit + 1), now);
+    // Something is due, and it is not among those, or does not say whose it is: nothing may wait behind such a row, and what
+    // is remembered of it may have the alarm fire for ever.
+    if (rows.length === 0) this.#remembered.nextDue = undefined;
+    if ((rows.length === 0 || !rows.every(isPlaced)) && this.mendTasks(now) > 0) return this.dueTasks(now, limit);
+    const due = rows.map(taskOfRow);
     if (due.length <= limit) return due.toSorted((a, b) => Number(isLook(a)) - Number(isLook(b)));
-    const first = this.#due(`AND lane <> 'aggregate'`, now, limit);
+    const first = this.#tasks(dueQuery(`AND lane <> 'aggregate'`, limit), now);
     return first.length === limit
       ? first
-      : [...first, ...this.#due(`AND +lane = 'aggregate'`, now, limit - first.length)];
+      : [...first, ...this.#tasks(dueQuery(`AND +lane = 'aggregate'`, limit - first.length), now)];
   }
 
-  /** The limit is part of the text: SQLite prepares a statement anew each time its limit is bound. */
-  #due(lanes: string, now: Millis, limit: number): readonly StoredTask[] {
-    return this.#tasks(
-      `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL ${lanes} ORDER BY due_at, id LIMIT ${limit}`,
-      now,
-    );
-  }
-
-  /** When the next task is due; tasks under way do not count. */
+  /** When the next task is due; tasks under way do not count. One whose instant does not read is due at once. */
   nextDue(): Millis | null {
     const known = this.#remembered.nextDue;
     if (known !== undefined) return known;
-    const read =
-      this.#sql.exec<{ due: number | null }>(`SELECT min(due_at) AS due FROM tasks WHERE started_at IS NULL`)[0]?.due ??
+    const least =
+      this.#sql.exec<{ due: SqlValue }>(`SELECT min(due_at) AS due FROM tasks WHERE started_at IS NULL`)[0]?.due ??
       null;
-    this.#remembered.nextDue = read;
-    return read;
+    const due = least === null || typeof least === "number" ? least : 0;
+    this.#remembered.nextDue = due;
+    return due;
   }
 
   startTask(id: number, now: Millis): void {
@@ -152,18 +161,30 @@ export class TaskTable {
   }
 
   #tasks(query: string, ...bindings: SqlValue[]): StoredTask[] {
-    return this.#sql.exec<TaskRow>(query, ...bindings).map((row) => ({
-      id: row.id,
-      lane: laneSchema.parse(row.lane),
-      subject: row.subject,
-      kind: row.kind,
-      payload: row.payload,
-      dueAt: row.due_at,
-      createdAt: row.created_at,
-      startedAt: row.started_at,
-      tries: row.tries,
-    }));
+    return this.#sql
+      .exec<TaskRow>(query, ...bindings)
+      .filter(isPlaced)
+      .map(taskOfRow);
   }
+}
+
+/** The limit is part of the text: SQLite prepares a statement anew each time its limit is bound. */
+function dueQuery(lanes: string, limit: number): string {
+  return `SELECT * FROM tasks WHERE due_at <= ? AND started_at IS NULL ${lanes} ORDER BY due_at, id LIMIT ${limit}`;
+}
+
+function taskOfRow(row: TaskRow): StoredTask {
+  return {
+    id: row.id,
+    lane: laneSchema.parse(row.lane),
+    subject: row.subject,
+    kind: row.kind,
+    payload: row.payload,
+    dueAt: row.due_at,
+    createdAt: row.created_at,
+    startedAt: row.started_at,
+    tries: row.tries,
+  };
 }
 
 function isLook(task: StoredTask): boolean {

@@ -41,6 +41,108 @@ describe("a request's own task that does not read", () => {
   });
 });
 
+describe("a task whose row does not say whose turn it is, or when", () => {
+  const damages = [
+    [`lane = 'x'`, "no such lane"],
+    [`due_at = 'x'`, "no instant"],
+  ] as const;
+  it.each(lives.flatMap((life) => damages.map(([set, what]) => [what, life.name, set, life] as const)))(
+    "is placed again, and its request comes to its end: %s, %s",
+    async (_what, _name, set, life) => {
+      const { sql, store, work, pods } = living(life);
+      sql.exec(`UPDATE tasks SET ${set} WHERE lane = 'main'`);
+      store.forget();
+      await work(24 * 60);
+      expect(store.openRequests()).toEqual([]);
+      expect(pods.size).toBe(0);
+      expect(store.openLedgerPodIds()).toEqual([]);
+    },
+  );
+
+  it.each(damages)("does not keep a gate from starting, nor its alarm firing for ever: %s", (set) => {
+    const life = lives.find((one) => one.name.startsWith("executing"));
+    if (life === undefined) throw new Error("there is a stored life that executes");
+    const sql = nodeSql();
+    restore(life, sql);
+    sql.exec(`UPDATE tasks SET ${set} WHERE lane = 'main'`);
+    const { store } = goOn(sql, life.at, repositoryOf(life)).gate;
+    expect(store.nextDue()).toEqual(expect.any(Number));
+    expect(store.dueTasks(life.at + WEEK_MS, 100).length).toBeGreaterThan(0);
+    expect(sql.exec(`SELECT id FROM tasks WHERE lane = 'x' OR typeof(due_at) = 'text'`)).toEqual([]);
+    expect(sql.exec(`SELECT act FROM audit WHERE act = 'task.mended'`)).toHaveLength(1);
+  });
+
+  it.each(damages)("holds nothing up that is due in a gate that runs: %s", (set) => {
+    const { sql, store, at } = executing();
+    sql.exec(`DELETE FROM tasks`);
+    store.putTask("stray", "pod8", "delete-pod", {}, at, at);
+    sql.exec(`UPDATE tasks SET ${set}`);
+    store.forget();
+    expect(store.nextDue()).toEqual(expect.any(Number));
+    expect(store.dueTasks(at, 5)).toMatchObject([{ lane: "stray", subject: "pod8", dueAt: at }]);
+  });
+
+  it("counts as under way only while somebody performs it", () => {
+    const { sql, store, at, gate } = executing();
+    sql.exec(`DELETE FROM tasks`);
+    store.putTask("stray", "pod8", "delete-pod", {}, at, at);
+    expect(store.nextDue()).toBe(at);
+    sql.exec(`UPDATE tasks SET started_at = -1`);
+    expect(store.dueTasks(at, 5)).toEqual([]);
+    expect(store.nextDue()).toBeNull();
+    gate.tick();
+    expect(store.taskOf("stray", "pod8")).toMatchObject({ startedAt: null });
+    expect(store.nextDue()).toEqual(expect.any(Number));
+  });
+
+  it("is told its lane by whom it is about and what is to be done", () => {
+    const { sql, store, at, request } = executing();
+    sql.exec(`DELETE FROM tasks`);
+    const head = `INSERT INTO aggregates (head_sha, pr_number, live, heard_at, record) VALUES (?, 9, 1, 0, '')`;
+    sql.exec(head, "c".repeat(40));
+    const placed: readonly (readonly [Parameters<typeof store.putTask>[0], string, string])[] = [
+      ["main", request, "observe"],
+      ["check", request, "twins"],
+      ["deadline", request, "deadline"],
+      ["reconcile", "repository", "reconcile"],
+      ["stray", "pod9", "delete-pod"],
+      ["cost", "a1", "read-jobs"],
+      ["rerun", "7001", "uninvited"],
+      ["aggregate", "c".repeat(40), "look"],
+    ];
+    for (const [lane, subject, kind] of placed) store.putTask(lane, subject, kind, {}, at, at);
+    const before = sql.exec(`SELECT id, lane FROM tasks ORDER BY id`);
+    expect(before).toHaveLength(placed.length);
+    sql.exec(`UPDATE tasks SET lane = 'x' || id`);
+    expect(store.mendTasks(at)).toBe(placed.length);
+    expect(sql.exec(`SELECT id, lane FROM tasks ORDER BY id`)).toEqual(before);
+    expect(store.mendTasks(at)).toBe(0);
+  });
+
+  it("keeps its instant where that reads; a deadline without one is set again and ends nothing early", () => {
+    const { sql, store, at, request } = executing();
+    sql.exec(`DELETE FROM tasks`);
+    store.putTask("deadline", request, "deadline", {}, at + WEEK_MS, at);
+    sql.exec(`UPDATE tasks SET lane = 'x'`);
+    expect(store.mendTasks(at)).toBe(1);
+    expect(store.taskOf("deadline", request)?.dueAt).toBe(at + WEEK_MS);
+    sql.exec(`UPDATE tasks SET due_at = 'x'`);
+    expect(store.mendTasks(at)).toBe(1);
+    expect(sql.exec(`SELECT id FROM tasks`)).toEqual([]);
+  });
+
+  it("goes where its lane has a newer one, or nobody knows whose it is", () => {
+    const { sql, store, at } = executing();
+    sql.exec(`DELETE FROM tasks`);
+    store.putTask("stray", "pod9", "delete-pod", {}, at, at);
+    store.putTask("stray", "nobody", "of-next-year", {}, at, at);
+    sql.exec(`UPDATE tasks SET lane = 'x'`);
+    const newer = store.putTask("stray", "pod9", "verify-gone", {}, at, at);
+    expect(store.dueTasks(at, 5).map(({ id }) => id)).toEqual([newer]);
+    expect(sql.exec(`SELECT id FROM tasks`)).toHaveLength(1);
+  });
+});
+
 describe("a stray whose record does not read", () => {
   it.each(DAMAGE)("is deleted, proven gone and booked all the same: %j", async (damage) => {
     const { sql, store, at, work, pods, rented } = executing();
