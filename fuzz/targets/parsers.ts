@@ -86,7 +86,7 @@ const READERS: Readonly<Record<string, Reader>> = {
         if (!(one.line >= 1 && one.line <= lines + 1 && one.column >= 1))
           return `a finding at ${one.line}:${one.column} of ${lines} lines`;
         if (one.message.trim() === "") return "a finding without words";
-        if (/[\n\r]/.test(one.message))
+        if (/[\p{Cc}\p{Zl}\p{Zp}\u202e]/u.test(one.message))
           return `a finding that breaks its line: ${JSON.stringify(one.message.slice(0, 200))}`;
         if (one.message.length > 1_000) return `a finding of ${one.message.length} characters`;
       }

@@ -3,6 +3,7 @@
  *
  * All files are judged together, because two workflows may own the same lane or publish the same check.
  */
+import { onOneLine } from "../text.ts";
 import { DEFAULT_LINT_CONFIG, type Finding, type LintConfig, type Rule } from "./rule.ts";
 import { cacheModeMissing, cacheWriteOffMain } from "./rules/cache.ts";
 import { concurrencyEvictsWaiters, queueMaxWithCancel, scriptInjection } from "./rules/flow.ts";
@@ -71,7 +72,7 @@ export interface SourceFile {
   readonly text: string;
 }
 
-/** Characters of a message: it may quote what the file holds, and a file may hold anything. */
+/** Characters of a message, which is on one line: it may quote what the file holds, and a file may hold anything. */
 const LONGEST = 1_000;
 
 /** Findings in file, line, column order; each rule speaks at most once per place. */
@@ -80,9 +81,11 @@ export function lintWorkflows(
   config: LintConfig = DEFAULT_LINT_CONFIG,
 ): readonly Finding[] {
   const findings = new Map<string, Finding>();
-  const add = (finding: Finding): void => {
-    const key = [finding.file, finding.line, finding.column, finding.rule].join("\0");
-    if (!findings.has(key)) findings.set(key, finding);
+  const add = ({ message, ...found }: Finding): void => {
+    const key = [found.file, found.line, found.column, found.rule].join("\0");
+    const said = onOneLine(message);
+    const short = said.length > LONGEST ? `${said.slice(0, LONGEST - 1)}…` : said;
+    if (!findings.has(key)) findings.set(key, { ...found, message: short });
   };
   const files: WorkflowFile[] = [];
   for (const source of sources) {
@@ -111,7 +114,7 @@ export function lintWorkflows(
         file: place.file,
         line: place.line,
         column: place.column,
-        message: message.length > LONGEST ? `${message.slice(0, LONGEST)}…` : message,
+        message,
       }),
     );
   }

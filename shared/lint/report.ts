@@ -1,4 +1,5 @@
 /** The three ways to show findings: for people, for GitHub's annotations, and SARIF 2.1.0 for code scanning. */
+import { onOneLine } from "../text.ts";
 import { RULES } from "./lint.ts";
 import type { Finding } from "./rule.ts";
 
@@ -6,7 +7,7 @@ import type { Finding } from "./rule.ts";
 export function asText(findings: readonly Finding[], files: number): string {
   if (findings.length === 0) return `${files} workflow file${files === 1 ? "" : "s"} checked, nothing found.\n`;
   const lines = findings.map(
-    ({ file, line, column, message, rule }) => `${file}:${line}:${column}: ${message} [${rule}]`,
+    ({ file, line, column, message, rule }) => `${onOneLine(file)}:${line}:${column}: ${message} [${rule}]`,
   );
   const spoke = RULES.filter((rule) => findings.some((finding) => finding.rule === rule.id));
   const fixes = spoke.map((rule) => `${rule.id}: ${rule.fix}`);

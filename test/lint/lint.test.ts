@@ -134,3 +134,41 @@ describe("places", () => {
     expect(lintWorkflows([{ path: "a.yml", text }]).map((finding) => finding.rule)).toEqual(["unreadable-workflow"]);
   });
 });
+
+describe("a message", () => {
+  const signs = ["\\r", "\\n", "\\u2028", "\\x1b[2J", "\\u202e", "\\x85"];
+  const hostile = (uses: string, name = "x") => `on: push
+permissions: {}
+jobs:
+  a:
+    name: "${name}"
+    runs-on: "self-hosted${uses}"
+    steps:
+      - uses: "actions/github-script@${uses}0123"
+      - uses: actions/checkout@v4
+        with: { ref: "\${{ github.head_ref }}${uses}" }
+`;
+
+  it.each(signs)("is on one line and obeyed by no terminal, whatever the workflow holds: %s", (sign) => {
+    const lanes = [{ name: "a", runsOn: ["self-hosted"], checks: ["x"] }];
+    const config = {
+      ...DEFAULT_LINT_CONFIG,
+      gateCheck: `x${JSON.parse(`"${sign.replace("\\x", "\\u00")}"`) as string}y`,
+      lanes,
+    };
+    const findings = lintWorkflows(
+      [
+        { path: "a.yml", text: hostile(sign, `x${sign}y`) },
+        { path: "b.yml", text: `on: push\njobs: {}\n"a${sign}": 1\n"a${sign}": 2\n` },
+      ],
+      config,
+    );
+    expect(findings.find(({ rule }) => rule === "unpinned-action")?.message).toContain("actions/github-script@ ");
+    expect(findings.filter(({ message }) => /[\p{Cc}\p{Zl}\p{Zp}\u202e]/u.test(message))).toEqual([]);
+  });
+
+  it("is shortened to a thousand characters", () => {
+    const findings = lintWorkflows([{ path: "a.yml", text: hostile("v".repeat(5_000)) }]);
+    expect(Math.max(...findings.map(({ message }) => message.length))).toBe(1_000);
+  });
+});

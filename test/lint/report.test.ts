@@ -22,6 +22,11 @@ describe("text", () => {
     expect(text).toContain("2 findings in 2 files.\n");
   });
 
+  it("is one line for each finding, whatever its file is called", () => {
+    const text = asText([{ ...finding, file: "a\r\n\u2028b.yml" }], 1);
+    expect(text).toContain("a b.yml:3:5: No limit. [missing-timeout]\n");
+  });
+
   it("says so when there is nothing", () => {
     expect(asText([], 1)).toBe("1 workflow file checked, nothing found.\n");
   });
