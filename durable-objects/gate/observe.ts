@@ -6,6 +6,7 @@ import { describeFailure, type GitHubFailure } from "../../shared/github/failure
 import type { GitHubClient } from "../../shared/github/client.ts";
 import type { Job } from "../../shared/github/actions.ts";
 import { readEvidence } from "../../shared/hosted/evidence.ts";
+import { LOOK_UP_JOB } from "../../shared/hosted/prepare-jobs.ts";
 import { evaluatePreGate } from "../../shared/lifecycle/pre-gate.ts";
 import type {
   ExecuteFacts,
@@ -107,7 +108,10 @@ async function observePrepare(
   if (conclusion !== "success") {
     const jobs = await github.listJobs(run.runId, run.attempt);
     if (!jobs.ok) return unknown(jobs.error);
-    const failed = jobs.value.items.filter((job) => job.conclusion === "failure" || job.conclusion === "timed_out");
+    // GitHub lists a job that forgives itself as failed all the same: the run failed for another reason than that one.
+    const failed = jobs.value.items.filter(
+      ({ name, conclusion: its }) => name !== LOOK_UP_JOB && (its === "failure" || its === "timed_out"),
+    );
     return { known: true, value: { ...facts, failedJobs: failed.map((job) => job.name), artifacts: [] } };
   }
   const artifacts = await github.listArtifacts(run.runId);
