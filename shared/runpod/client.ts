@@ -205,6 +205,7 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
       timeoutMs,
       maxBytes: MAX_BODY_BYTES,
       ...call,
+      secrets: [options.apiKey, ...(call.secrets ?? [])],
       url: base + path,
     });
     // An answer to nobody speaks of nobody's quota.
@@ -219,6 +220,7 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
       url: options.graphqlUrl,
       apiKey,
       json: { query },
+      secrets: [options.apiKey],
       timeoutMs: PRICING_TIMEOUT_MS,
       maxBytes: MAX_BODY_BYTES,
     });
@@ -248,16 +250,18 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
   return {
     createPod: async (body, { timeoutMs: left }) => {
       assert(left > 0, "a create needs time left");
+      const secrets = secretsOf(body);
       const answer = await rest({
         operation: "createPod",
         method: "POST",
         path: "/v2/pods",
         json: body,
+        secrets,
         timeoutMs: left,
       });
       return classifyCreate(answer, {
         now: options.clock.now(),
-        secrets: [options.apiKey, ...secretsOf(body)],
+        secrets: [options.apiKey, ...secrets],
         tagNames,
       });
     },
@@ -341,6 +345,7 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
         method: "GET",
         path: podPath(podId, `/logs?tail=${Math.min(5000, Math.max(0, Math.trunc(given.tail ?? 100)))}`),
         accept: "text/event-stream",
+        secrets: given.secrets ?? [],
         timeoutMs: given.timeoutMs ?? LOG_TIMEOUT_MS,
         maxBytes: MAX_LOG_BYTES,
         keepPartial: true,

@@ -8,6 +8,7 @@ import { timeLimit } from "../http.ts";
 import type { Clock, FetchLike, Millis } from "../ports.ts";
 import type { HttpAnswer, TransportFailure } from "./classify.ts";
 import { requestIdOf } from "./failure.ts";
+import { withoutSecrets } from "./provider-text.ts";
 import { headerValue, parseRateLimit } from "./rate-limit.ts";
 import type { RateLimitWindow } from "./rate-limit.ts";
 
@@ -41,6 +42,8 @@ export interface HttpCall {
   /** Null: the call is made without credentials. */
   readonly apiKey: string | null;
   readonly json?: unknown;
+  /** What nobody may read out of the answer, whatever RunPod quotes; blotted out of its body and its headers. */
+  readonly secrets?: readonly string[];
   readonly accept?: string;
   readonly timeoutMs: number;
   readonly maxBytes: number;
@@ -87,11 +90,13 @@ async function attempt(ports: HttpPorts, call: HttpCall): Promise<HttpAnswer | T
       ...(call.json === undefined ? {} : { body: JSON.stringify(call.json) }),
     });
     const bodyText = await readBounded(response, call.maxBytes, call.keepPartial === true);
+    const clean = (text: string): string => withoutSecrets(text, call.secrets ?? []);
+    const told = [...response.headers].map(([name, value]) => [name, clean(value)] as const);
     return {
       status: response.status,
       contentType: response.headers.get("content-type"),
-      bodyText,
-      headers: Object.fromEntries(response.headers),
+      bodyText: clean(bodyText),
+      headers: Object.fromEntries(told),
     };
   } catch (error) {
     const name = error instanceof Error ? error.name : "";

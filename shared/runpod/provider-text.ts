@@ -20,21 +20,97 @@ const LONG_SECRET = 300;
 /** Shorter lines of the start command are words anybody writes. */
 const MIN_LINE_LENGTH = 16;
 
+const BLOT = "[redacted]";
+/** A string of JSON may hold JSON, whose strings may hold JSON again. */
+const DEPTH = 3;
+
 export function plainText(text: string, secrets: readonly string[] = []): string {
-  let plain = text;
-  for (const secret of secrets) {
-    if (secret.length < MIN_SECRET_LENGTH) continue;
-    plain = plain.replaceAll(secret, "[redacted]");
-    // The same text as it stands inside a JSON string.
-    plain = plain.replaceAll(JSON.stringify(secret).slice(1, -1), "[redacted]");
-    if (secret.length > LONG_SECRET) plain = withoutLinesOf(secret, plain);
-  }
+  let plain = withoutSecrets(text, secrets);
+  for (const secret of secrets) if (secret.length > LONG_SECRET) plain = withoutLinesOf(secret, plain);
   plain = plain
     .replaceAll(LONG_RUN, "[long value]")
     .replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ")
     .replaceAll(/\s+/g, " ")
     .trim();
   return plain.length > MAX_LENGTH ? `${plain.slice(0, MAX_LENGTH)} [cut]` : plain;
+}
+
+/**
+ * The text without the secrets, whether it holds them as they are or as they stand inside a JSON string, in any of the ways
+ * in which JSON may write a character, and inside a string of such a string. JSON stays JSON. Shorter secrets than six
+ * characters are left.
+ */
+export function withoutSecrets(text: string, secrets: readonly string[]): string {
+  let clean = text;
+  for (const secret of secrets) {
+    if (secret.length < MIN_SECRET_LENGTH) continue;
+    let form = secret;
+    for (let depth = 0; depth <= DEPTH; depth += 1) {
+      clean = clean.replaceAll(form, BLOT);
+      form = JSON.stringify(form).slice(1, -1);
+    }
+    if (ESCAPED.test(clean)) clean = withoutEscaped(secret, clean);
+  }
+  return clean;
+}
+
+/** Escapes that JSON demands of nobody, or of a string inside a string; most answers have none. */
+const ESCAPED = /\\[u/\\]/;
+const SHORT_ESCAPES: Readonly<Record<string, string>> = {
+  "\n": "n",
+  "\r": "r",
+  "\t": "t",
+  "\b": "b",
+  "\f": "f",
+  '"': '"',
+  "/": "/",
+  "\\": "\\",
+};
+
+/** Blots out a secret any of whose characters may be escaped. Goes over the text once, by the secret's first characters. */
+function withoutEscaped(secret: string, text: string): string {
+  const begins = new RegExp(Array.from(secret.slice(0, MIN_SECRET_LENGTH), anyForm).join(""), "g");
+  let clean = "";
+  let kept = 0;
+  for (const found of text.matchAll(begins)) {
+    if (found.index < kept) continue;
+    const end = endOf(secret, text, found.index);
+    if (end === null) continue;
+    clean += text.slice(kept, found.index) + BLOT;
+    kept = end;
+  }
+  return clean + text.slice(kept);
+}
+
+const hexOf = (sign: string): string => sign.charCodeAt(0).toString(16).padStart(4, "0");
+
+function anyForm(sign: string): string {
+  const hex = hexOf(sign);
+  const digits = hex.replaceAll(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
+  const short = SHORT_ESCAPES[sign];
+  const escaped = short === undefined ? "" : `|\\\\{1,16}\\u${hexOf(short)}`;
+  return `(?:\\u${hex}|\\\\{1,16}u${digits}${escaped})`;
+}
+
+/** Where the secret ends that begins at `from`, or null when it is another text. */
+function endOf(secret: string, text: string, from: number): number | null {
+  let at = from;
+  for (let index = 0; index < secret.length; index += 1) {
+    const sign = secret.charAt(index);
+    if (text[at] !== "\\") {
+      if (text[at] !== sign) return null;
+      at += 1;
+      continue;
+    }
+    let slashes = 0;
+    while (text[at + slashes] === "\\") slashes += 1;
+    const next = at + slashes;
+    if (text[next] === "u" && text.slice(next + 1, next + 5).toLowerCase() === hexOf(sign)) at = next + 5;
+    else if (sign === "\\") at += Math.min(2, slashes);
+    else if (text[next] === SHORT_ESCAPES[sign]) at = next + 1;
+    else return null;
+  }
+  return at;
 }
 
 /** A text as long as the start command is quoted in part: each of its lines is looked for by its beginning, however escaped. */
@@ -47,7 +123,7 @@ function withoutLinesOf(secret: string, text: string): string {
     for (let at = plain.indexOf(start); at >= 0; at = plain.indexOf(start, at + 1)) {
       let end = MIN_LINE_LENGTH;
       while (end < line.length && plain[at + end] === line[end]) end += 1;
-      plain = `${plain.slice(0, at)}[redacted]${plain.slice(at + end)}`;
+      plain = `${plain.slice(0, at)}${BLOT}${plain.slice(at + end)}`;
     }
   }
   return plain;

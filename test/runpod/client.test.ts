@@ -440,3 +440,23 @@ describe("market, contract and money", () => {
     expect((await rig(json({ data: { myself: null } })).client.balance()).ok).toBe(false);
   });
 });
+
+test("the key is in no answer, in whatever field RunPod wrote it", async () => {
+  const escaped = Array.from(KEY, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`).join("");
+  const echoing = {
+    id: "p1",
+    name: "x",
+    status: "RUNNING",
+    cudaVersion: KEY,
+    dataCenterId: "at",
+    env: { GPU_GATE_REQUEST: KEY },
+  };
+  const text = JSON.stringify({ pods: [echoing], pagination: null }).replace('"at"', `"${escaped}"`);
+  const { client } = rig(new Response(text, { headers: { "content-type": "application/json" } }));
+  const answer = await client.listPods();
+  expect(answer).toMatchObject({
+    ok: true,
+    value: { pods: [{ id: "p1", cudaVersion: "[redacted]", dataCenterId: "[redacted]" }] },
+  });
+  expect(JSON.stringify(answer)).not.toContain(KEY);
+});
