@@ -66,6 +66,7 @@ const viewSchema = z.object({
               state: z.string(),
               published: z.boolean(),
               verdict: z.string().nullable(),
+              reason: z.string().nullable(),
             }),
           ),
           ledger: z.array(
@@ -282,10 +283,10 @@ export class CrashWorld {
     }
     if (scenario !== "closing") this.#repository.close(pull.number);
     const wanted = scenario === "closing" ? "closed" : "passed";
-    const verdict = rowsOf(view, head).at(0)?.verdict ?? "none";
+    const { verdict = "none", reason = "" } = rowsOf(view, head).at(0) ?? {};
     const mayEnd = this.#orders.some(({ named: { point, side } }) => point.mayEnd?.includes(side) === true);
     if (mayEnd && verdict === "infrastructure" && podsOf().length === 0 && view.lock.holder === null) return [];
-    if (verdict !== wanted) problems.push(`${name}: ${wanted} expected, ${verdict} seen`);
+    if (verdict !== wanted) problems.push(`${name}: ${wanted} expected, ${verdict ?? "none"} seen (${reason ?? ""})`);
     problems.push(...this.#judgeChecks(name, head, scenario === "closing" ? "cancelled" : "success"));
     if (view.lock.holder !== null) problems.push(`${name}: the lock is still held`);
     return [...problems, ...judgePods(name, podsOf(), view)];
