@@ -207,7 +207,11 @@ async function deletion(testCase: CorpusCase, wanted: Wanted, server: Server, po
   const ports = {
     runpod: server.runpod(),
     clock: { now: () => T0 },
-    account: { listPods: (at: number) => ({ ...list, value: { ...list.value, startedAt: at } }) },
+    account: {
+      listPods: (at: number) => ({ ...list, value: { ...list.value, startedAt: at } }),
+      // Nobody else has had the pod deleted.
+      goneSince: () => ({ ok: true, value: null }),
+    },
   };
   const sleeps: number[] = [];
   const deletes = () => server.calls.filter((call) => call.startsWith("DELETE "));
