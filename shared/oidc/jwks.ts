@@ -144,9 +144,12 @@ function readHeader(token: string): Result<string, Refusal> {
   } catch {
     return err({ reason: "malformed", what: "header" });
   }
-  if (header.alg !== ALGORITHM) return err({ reason: "algorithm", got: safeText(String(header.alg), 40) });
-  if (typeof header.kid !== "string" || header.kid === "") return err({ reason: "malformed", what: "kid" });
-  return ok(header.kid);
+  const { alg, kid } = header;
+  // Whatever JSON can hold may stand there; only a word is repeated.
+  if (alg !== ALGORITHM)
+    return err({ reason: "algorithm", got: safeText(typeof alg === "string" ? alg : `no word, ${typeof alg}`, 40) });
+  if (typeof kid !== "string" || kid === "") return err({ reason: "malformed", what: "kid" });
+  return ok(kid);
 }
 
 function refusalFor(error: unknown): Refusal {
