@@ -1,22 +1,30 @@
 /**
  * `npm run fuzz -- --cases 100000`: every target, its corpus first, then fresh cases; a finding ends its target and the run
- * ends with 1 and the command that plays it again.
- *
- *   --cases N        so many in all, shared out among the targets (default 10000)
- *   --target a,b     only these          --seed S     draw from this seed (default: the clock's)
- *   --minutes M      stop after so long  --keep       write each finding into the corpus
- *   --case FILE      one case of one target, as the corpus keeps it or as it was printed
- *   --json FILE      write the end's JSON there too
+ * ends with 1 and the command that plays it again. `--help` lists the options.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { parseArgs } from "node:util";
+import { misused, numberOf, optionsOf, type Command } from "../sim/options.ts";
 import { keep } from "./corpus.ts";
 import { SLOW_MS, type Tally } from "./run.ts";
 import { targets } from "./targets/index.ts";
 import { watched, type Report } from "./watched.ts";
 
-const { values } = parseArgs({
+const COMMAND: Command = {
+  name: "npm run fuzz",
+  usage: `npm run fuzz -- [options]
+
+  --cases N      so many in all, shared out among the targets (10000)
+  --target a,b   only these
+  --seed S       draw from this seed (the clock's)
+  --minutes M    stop after so long
+  --keep         write each finding into the corpus
+  --case FILE    one case of one target, as the corpus keeps it or as it was printed
+  --json FILE    write the end's JSON there too
+`,
+};
+
+const { values } = optionsOf(COMMAND, {
   options: {
     cases: { type: "string", default: "10000" },
     target: { type: "string" },
@@ -36,17 +44,13 @@ const GROWTH_PER_CASE = 1_024;
 const wanted = values.target?.split(",").map((name) => name.trim());
 const unknown = wanted?.filter((name) => !targets.some((one) => one.name === name)) ?? [];
 if (unknown.length > 0) {
-  console.error(`There is no target ${unknown.join(", ")}. Known: ${targets.map((one) => one.name).join(", ")}`);
-  process.exit(2);
+  misused(COMMAND, `there is no target ${unknown.join(", ")}. Known: ${targets.map((one) => one.name).join(", ")}`);
 }
 const chosen = targets.filter((one) => wanted?.includes(one.name) ?? true);
-const seed = values.seed === undefined ? Date.now() % 1_000_000_007 : Number(values.seed);
-const cases = Number(values.cases);
-const forMs = values.minutes === undefined ? null : Number(values.minutes) * 60_000;
-if (![seed, cases, forMs ?? 0].every((one) => Number.isFinite(one) && one >= 0)) {
-  console.error("--cases, --seed and --minutes take a number.");
-  process.exit(2);
-}
+const seed = values.seed === undefined ? Date.now() % 1_000_000_007 : numberOf(COMMAND, "seed", values.seed);
+const cases = numberOf(COMMAND, "cases", values.cases);
+const forMs =
+  values.minutes === undefined ? null : numberOf(COMMAND, "minutes", values.minutes, { whole: false }) * 60_000;
 const only = values.case === undefined ? undefined : caseOf(readFileSync(values.case, "utf8"));
 
 const reports: Report[] = [];

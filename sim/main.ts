@@ -1,27 +1,37 @@
-/**
- * `node sim/main.ts`: many seeds, or one with its story.
- *
- *   --seeds N        how many (default 100)      --start S     the first one (default 1)
- *   --minutes M      stop after so long          --fault a,b   only these kinds of fault
- *   --seed N         one seed                    --trace       print what happened
- *   --cpu S          stop after so many CPU seconds
- *   --day PULLS      a day of so many pull requests in --repositories R (default 40), without faults
- *   --twice          run every seed twice and compare the traces
- *   --json FILE      write the summary           --keep-going  do not stop at the first failure
- *   --profile        tell each layer's share of the time (sampling costs a little itself)
- */
+/** `node sim/main.ts`: many seeds, or one with its story. `--help` lists the options. */
 import { writeFileSync } from "node:fs";
 import process from "node:process";
-import { parseArgs } from "node:util";
 import { Coverage } from "./coverage.ts";
 import { dayLines, runDay } from "./day.ts";
 import { FAULT_KINDS, type FaultKind } from "./faults.ts";
+import { misused, numberOf, optionsOf, type Command } from "./options.ts";
 import { installPlatform } from "./platform.ts";
 import { unreached } from "./unreachable.ts";
 import { HeapWatch, startProfile } from "./profile.ts";
 import { DEFAULT_RUN, runSeed, shrink, type RunOptions, type RunResult } from "./run.ts";
 
-const { values } = parseArgs({
+const COMMAND: Command = {
+  name: "npm run sim",
+  usage: `npm run sim -- [options]
+
+  --seeds N          how many (100)
+  --start S          the first one (1)
+  --minutes M        stop after so long
+  --cpu S            stop after so many CPU seconds
+  --fault a,b        only these kinds of fault; none: no fault at all
+  --seed N           one seed
+  --trace            print what happened in it
+  --day PULLS        a day of so many pull requests, without faults
+  --repositories R   spread over so many (40)
+  --twice            run every seed twice and compare the traces
+  --keep-going       do not stop at the first failure
+  --no-shrink        do not make a failure smaller
+  --profile          tell each layer's share of the time (sampling costs a little itself)
+  --json FILE        write the summary
+`,
+};
+
+const { values } = optionsOf(COMMAND, {
   options: {
     seeds: { type: "string", default: "100" },
     start: { type: "string", default: "1" },
@@ -52,12 +62,26 @@ function faultsOf(text: string | undefined): ReadonlySet<FaultKind> | null {
     .filter((name) => name !== "" && name !== "none");
   const unknown = names.filter((name) => !isFault(name));
   if (unknown.length > 0) {
-    console.error(`There is no fault called ${unknown.join(", ")}. Known: ${FAULT_KINDS.join(", ")}`);
-    process.exit(2);
+    misused(COMMAND, `there is no fault called ${unknown.join(", ")}. Known: ${FAULT_KINDS.join(", ")}`);
   }
   return new Set(names.filter(isFault));
 }
 
+/** A numeric option; null when it was not given. */
+function given(option: "minutes" | "cpu" | "seed" | "day", whole: boolean): number | null {
+  const value = values[option];
+  return value === undefined ? null : numberOf(COMMAND, option, value, { whole });
+}
+
+const asked = {
+  seeds: numberOf(COMMAND, "seeds", values.seeds),
+  start: numberOf(COMMAND, "start", values.start),
+  repositories: numberOf(COMMAND, "repositories", values.repositories, { least: 1 }),
+  minutes: given("minutes", false),
+  cpu: given("cpu", false),
+  seed: given("seed", true),
+  day: given("day", true),
+};
 const uninstall = installPlatform();
 const base = { ...DEFAULT_RUN, only: faultsOf(values.fault) };
 const failed = await chosen();
@@ -65,15 +89,15 @@ uninstall();
 process.exitCode = failed ? 1 : 0;
 
 async function chosen(): Promise<boolean> {
-  if (values.day !== undefined) return day(Number(values.day));
-  return values.seed === undefined ? many() : one(Number(values.seed));
+  if (asked.day !== null) return day(asked.day);
+  return asked.seed === null ? many() : one(asked.seed);
 }
 
 async function day(pulls: number): Promise<boolean> {
   const report = await runDay({
-    seed: Number(values.seed ?? "1"),
+    seed: asked.seed ?? 1,
     pulls,
-    repositories: Number(values.repositories),
+    repositories: asked.repositories,
     progress: (line) => console.log(line),
   });
   console.log(dayLines(report).join("\n"));
@@ -91,10 +115,9 @@ async function one(seed: number): Promise<boolean> {
 }
 
 async function many(): Promise<boolean> {
-  const seeds = Number(values.seeds);
-  const start = Number(values.start);
-  const until = values.minutes === undefined ? Infinity : performance.now() + Number(values.minutes) * 60_000;
-  const cpu = values.cpu === undefined ? Infinity : cpuSeconds() + Number(values.cpu);
+  const { seeds, start } = asked;
+  const until = asked.minutes === null ? Infinity : performance.now() + asked.minutes * 60_000;
+  const cpu = asked.cpu === null ? Infinity : cpuSeconds() + asked.cpu;
   const coverage = new Coverage();
   const failures: RunResult[] = [];
   const began = performance.now();

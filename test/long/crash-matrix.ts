@@ -5,9 +5,9 @@
  *
  * Ends 0 when every life converged, 1 when one did not, 2 for a wrong call.
  */
-import { parseArgs } from "node:util";
 import process from "node:process";
 import { buildBundle } from "../../local/world/world.ts";
+import { numberOf, optionsOf, type Command } from "../../sim/options.ts";
 import { allPoints, type NamedPoint } from "./crash-points.ts";
 import { CrashWorld, nameOf } from "./crash-world.ts";
 
@@ -30,8 +30,19 @@ export function plan(points: readonly NamedPoint[], perLife: number, seed: numbe
   return lives;
 }
 
+const COMMAND: Command = {
+  name: "npm run crash-matrix",
+  usage: `npm run crash-matrix -- [options]
+
+  --crashes N    so many kills at least (60)
+  --points a,b   only at these points
+  --per-life N   at most so many kills in one life (3)
+  --seed S       the order (1)
+`,
+};
+
 async function main(): Promise<number> {
-  const { values } = parseArgs({
+  const { values } = optionsOf(COMMAND, {
     options: {
       crashes: { type: "string", default: "60" },
       points: { type: "string" },
@@ -39,11 +50,9 @@ async function main(): Promise<number> {
       seed: { type: "string", default: "1" },
     },
   });
-  const [crashes, perLife, seed] = [Number(values.crashes), Number(values["per-life"]), Number(values.seed)];
-  if (!(crashes > 0) || !(perLife > 0) || !Number.isInteger(seed)) {
-    process.stderr.write("Give --crashes and --per-life as numbers above 0, --seed as a whole number.\n");
-    return 2;
-  }
+  const crashes = numberOf(COMMAND, "crashes", values.crashes, { least: 1 });
+  const perLife = numberOf(COMMAND, "per-life", values["per-life"], { least: 1 });
+  const seed = numberOf(COMMAND, "seed", values.seed);
   const wanted = values.points?.split(",");
   const points = allPoints().filter((one) => wanted === undefined || wanted.includes(one.name));
   if (points.length === 0) {

@@ -1,0 +1,43 @@
+/** What the tools that are started by hand say when they are started wrongly, as processes. */
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import process from "node:process";
+import { describe, expect, it } from "vitest";
+import { root } from "../house/source.ts";
+
+const TOOLS = [
+  ["sim/main.ts", "npm run sim"],
+  ["sim/mutants.ts", "npm run sim:mutants"],
+  ["fuzz/main.ts", "npm run fuzz"],
+] as const;
+
+const start = (tool: string, ...args: string[]) => {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, tool), ...args], { encoding: "utf8" });
+  return { status, stdout, stderr };
+};
+
+describe.each(TOOLS)("%s", (tool, name) => {
+  it("says what it knows when asked for help, and does nothing else", () => {
+    const answer = start(tool, "--help");
+    expect(answer).toMatchObject({ status: 0, stderr: "" });
+    expect(answer.stdout).toMatch(new RegExp(`^${name} -- \\[options\\]`));
+  });
+
+  it("answers an unknown option with one sentence and 2", () => {
+    expect(start(tool, "--nonsense")).toEqual({
+      status: 2,
+      stdout: "",
+      stderr: `${name}: Unknown option '--nonsense'; --help lists the options.\n`,
+    });
+  });
+});
+
+it.each([
+  ["sim/main.ts", ["--seeds", "many"], "--seeds takes a whole number of at least 0, not 'many'."],
+  ["sim/main.ts", ["--minutes", ""], "--minutes takes a number of at least 0, not ''."],
+  ["sim/mutants.ts", ["no-such-mutant"], "there is no mutant called no-such-mutant;"],
+])("%s %j is refused with a sentence", (tool, args, sentence) => {
+  const answer = start(tool, ...args);
+  expect(answer).toMatchObject({ status: 2, stdout: "" });
+  expect(answer.stderr).toContain(sentence);
+});
