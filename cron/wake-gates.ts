@@ -42,7 +42,9 @@ export async function wakeGates(ports: CronPorts): Promise<WakeStatus> {
 
 async function visit(id: string, ports: CronPorts, problems: string[]): Promise<GateVisit> {
   try {
-    return { id, answered: true, ...(await ports.gate(id).tick()) };
+    const { problems: told = [], ...tick } = await ports.gate(id).tick();
+    problems.push(...told);
+    return { id, answered: true, ...tick };
   } catch (error) {
     problems.push(`The gate of repository ${id} did not answer: ${messageOf(error)}.`);
     return { id, answered: false, open: 0, overdue: 0, pods: [] };

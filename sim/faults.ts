@@ -155,6 +155,7 @@ export const FAULT_KINDS = [
   "foreign-check",
   "same-head",
   "near-midnight",
+  "github-keeps-runner",
 ] as const;
 
 export type FaultKind = (typeof FAULT_KINDS)[number];
@@ -211,7 +212,12 @@ const THEMES: Readonly<Record<string, readonly string[]>> = {
  * (the chance where a fault is drawn times this). All else is nearly quiet in such a run.
  */
 export const SCENES: Readonly<Record<string, Readonly<Partial<Record<FaultKind, number>>>>> = {
-  "one machine may be tried, and it is a bad one": { "few-attempts": 1, "pod-no-machine": 3, "pod-never-boots": 2 },
+  "one machine may be tried, and it is a bad one": {
+    "few-attempts": 1,
+    "pod-no-machine": 3,
+    "pod-never-boots": 2,
+    "github-keeps-runner": 2,
+  },
   "the key is withdrawn while a pod is bought": { "runpod-key-withdrawn": 5 },
   "the account answers others and not us": { "account-overloaded": 5 },
   "artifacts are cleaned up behind us": { "artifacts-cleaned": 3 },

@@ -125,6 +125,8 @@ export interface Runner {
   used: boolean;
   status: "offline" | "online";
   busy: boolean;
+  /** GitHub refuses to remove it, as if a job ran on it. */
+  kept: boolean;
   /** Told when a job ends on it, or when it is taken away. */
   onDone: ((why: string) => void) | null;
 }

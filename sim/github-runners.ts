@@ -16,6 +16,7 @@ export function mintRunner(repository: Repository, name: string, labels: readonl
     used: false,
     status: "offline",
     busy: false,
+    kept: false,
     onDone: null,
   };
   repository.runners.set(runner.id, runner);
@@ -36,6 +37,11 @@ export function connectRunner(repository: Repository, jit: string, onDone: (why:
     return runner;
   }
   return null;
+}
+
+/** Registrations that no machine uses. */
+export function leftRegistrations(repository: Repository): readonly Runner[] {
+  return [...repository.runners.values()].filter((runner) => runner.status === "offline");
 }
 
 /** The machine is gone: GitHub notices after a while. */

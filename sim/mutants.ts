@@ -312,6 +312,15 @@ export const MUTANTS: readonly Mutant[] = [
     faults: ["github-slow", "github-hangs"],
   },
   {
+    name: "left-runner-stays",
+    kind: "N72",
+    file: "shared/lifecycle/left-runners.ts",
+    find: '      return standing === "closed";',
+    replace: "      return false;",
+    seeds: 60,
+    faults: ["github-keeps-runner", "pod-never-boots", "pod-runner-silent"],
+  },
+  {
     name: "secret-in-the-log",
     kind: "N151, I5",
     file: PERFORM,

@@ -13,6 +13,7 @@ import { Faults, type FaultPlan } from "./faults.ts";
 import { VirtualGitHub } from "./github.ts";
 import { APP_ID, Repository, type CheckRun, type Hook } from "./github-model.ts";
 import { changePull } from "./github-pulls.ts";
+import { leftRegistrations } from "./github-runners.ts";
 import { HookBook, type HookDelivered } from "./hook-book.ts";
 import { AccountHost, GateHost, newOwner, type HostSurroundings } from "./hosts.ts";
 import { startMachine, type PodWordKind } from "./machine.ts";
@@ -280,6 +281,8 @@ export class World implements WorldView {
       if (busy > 0) return false;
       // Reconciling may still find a head that nobody told us of.
       if (host.repository.standing !== "ok") return true;
+      // Nor may a registration stay behind: the next look at the list finds it.
+      if (leftRegistrations(host.repository).length > 0) return false;
       // The aggregator may still wait for others.
       for (const check of host.repository.checks.values()) {
         if (check.appId === APP_ID && check.status !== "completed") return false;

@@ -17,6 +17,7 @@ import { dispatchedRequest, openDispatched, useToken } from "./dispatched.ts";
 import type { Dispatched, DispatchedAnswer, TokenUse } from "./dispatched.ts";
 import { forgetHosts } from "./hosts.ts";
 import { Inside } from "./inside.ts";
+import { leftRunnerProblems } from "./left-runners.ts";
 import { Loop } from "./loop.ts";
 import { MoneyTable } from "./money-table.ts";
 import { obeyOperator, type OperatorAnswer, type OperatorWord } from "./operator.ts";
@@ -46,6 +47,8 @@ export interface GateTick {
   readonly unnamed?: boolean;
   /** Money lines that are not settled. Left out by a gate that cannot say, which is then asked for its whole side. */
   readonly openMoney?: number;
+  /** What somebody should see of this gate; left out when there is nothing. */
+  readonly problems?: readonly string[];
 }
 
 /** Deliveries are remembered longer than GitHub can redeliver them (3 days). */
@@ -221,7 +224,10 @@ export class Gate {
     this.#loop.arm();
     const unnamed = this.store.isUnnamed();
     const openMoney = new MoneyTable(this.#ports.sql).open().length;
-    return { overdue, open: this.store.openRequests().length, pods: this.store.openLedgerPodIds(), unnamed, openMoney };
+    const told = leftRunnerProblems(this.store);
+    const problems = told.length === 0 ? {} : { problems: told };
+    const open = this.store.openRequests().length;
+    return { overdue, open, pods: this.store.openLedgerPodIds(), unnamed, openMoney, ...problems };
   }
 
   /** What is too old to matter; a clock that was set back does not end it. */

@@ -55,8 +55,17 @@ export class Inside {
 
   /** GitHub for the repository as it was named last, with runners in the scope that this request's configuration names. */
   github(request: GateRequest | null, background = false): GitHubClient {
+    return this.#githubAs(this.store.config(request?.terms?.configHash ?? ""), background);
+  }
+
+  /** The same with runners in the scope of the newest configuration, giving way to all else; null while none is known. */
+  registrar(): GitHubClient | null {
+    const config = this.lastConfig();
+    return config === null ? null : this.#githubAs(config, true);
+  }
+
+  #githubAs(config: RepositoryConfig | null, background: boolean): GitHubClient {
     const { repository, installationId } = this.#known();
-    const config = this.store.config(request?.terms?.configHash ?? "");
     const scope =
       config?.runner.scope === "organization"
         ? ({ kind: "organization", org: repository.owner, groupId: config.runner.group_id } as const)

@@ -12,7 +12,8 @@ import { i9 } from "./i9.ts";
 import { i10 } from "./i10.ts";
 import { i11 } from "./i11.ts";
 import { i12 } from "./i12.ts";
+import { n72 } from "./n72.ts";
 
 export function checkersFor(): readonly Checker[] {
-  return [i1(), i2(), i3(), i4(), i5(), i6(), i7(), i8(), i9(), i10(), i11(), i12()];
+  return [i1(), i2(), i3(), i4(), i5(), i6(), i7(), i8(), i9(), i10(), i11(), i12(), n72()];
 }

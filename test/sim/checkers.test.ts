@@ -421,6 +421,20 @@ test("I11: a healthy pod at work is deleted for nothing", () => {
   ).toBeNull();
 });
 
+test("N72: a registration that stays behind, and somebody else's runner that is ordered gone", () => {
+  const runner = { id: "8", name: "gpu-gate-sim-101-r1-1", status: "offline" };
+  const theirs = { id: "31", name: "build-machine", status: "offline" };
+  const repo = repository({ standing: "ok", runners: new Map([["8", runner]]), ownRunners: [theirs] } as never);
+  expect(checker("N72").end?.(world({ repository: repo }))).toContain("is still registered");
+  runner.status = "online";
+  expect(checker("N72").end?.(world({ repository: repo }))).toBeNull();
+  const order = (id: string) => request(`/repos/acme/repo0/actions/runners/${id}`, null);
+  expect(checker("N72").performing?.(world({ repository: repo }), "deleteRunner", order("31"))).toContain(
+    "build-machine",
+  );
+  expect(checker("N72").performing?.(world({ repository: repo }), "deleteRunner", order("8"))).toBeNull();
+});
+
 test("I12: a read-only gate that acts", () => {
   const create = request("/v2/pods", { env: {} });
   expect(checker("I12").performing?.(world({ readOnly: true }), "createPod", create)).toContain("read-only gate");
