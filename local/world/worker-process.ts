@@ -17,7 +17,9 @@ export interface WorkerOptions {
 
 export interface WorkerProcess {
   readonly url: string;
-  /** Kills the process group with SIGKILL, as a crash would; it is started again on its stored state. */
+  /** Kills the process group with SIGKILL, as a crash would, and ends when it is gone; it is being started again then. */
+  kill(): Promise<void>;
+  /** The same, and waits until it is up again on its stored state. */
   crash(): Promise<void>;
   readonly starts: () => number;
   close(): Promise<void>;
@@ -71,15 +73,19 @@ export async function startWorker(options: WorkerOptions): Promise<WorkerProcess
 
   ready = launch();
   await ready;
+  const kill = async (): Promise<void> => {
+    const pid = child?.pid;
+    if (pid === undefined) return;
+    const gone = new Promise<void>((resolve) => child?.once("exit", () => resolve()));
+    process.kill(-pid, "SIGKILL");
+    await gone;
+  };
   return {
     url: `http://127.0.0.1:${options.port}`,
     starts: () => starts,
+    kill,
     async crash() {
-      const pid = child?.pid;
-      if (pid === undefined) return;
-      const gone = new Promise<void>((resolve) => child?.once("exit", () => resolve()));
-      process.kill(-pid, "SIGKILL");
-      await gone;
+      await kill();
       await ready;
     },
     async close() {

@@ -55,8 +55,9 @@ export interface CrashPoint {
   readonly after: Moment;
   readonly scenario: Scenario;
   /**
-   * Sides on which the life may end without its tests, nothing bought: a start that may have been sent is looked for by its
-   * run's name and never sent twice (design 3.3), so one that was not sent ends as `workflow-unavailable`.
+   * Sides on which the life ends without its tests, nothing bought: a start that may have been sent is looked for by its
+   * run's name and never sent twice (design 3.3), so one that was not sent ends as `workflow-unavailable`. Such a point has a
+   * life to itself. A kill at any other call can meet a start that is under way as well: `crash-judge.ts` tells by the calls.
    */
   readonly mayEnd?: readonly ("before" | "after")[];
   /** One call of this kind meets this first, so that the life takes the way on which the kind lies. */
@@ -97,8 +98,9 @@ const deregister = is("github", "DELETE", /\/actions\/runners\/\d+$/);
 const changeCheck = is("github", "PATCH", /\/check-runs\/\d+$/);
 const cancel = is("github", "POST", /\/actions\/runs\/\d+\/cancel$/);
 const ownCheck: Match = (call, life) => changeCheck(call, life) && !isAggregate(call);
-/** The aggregator's check of a pull request, as the world's configuration names it. */
-const isAggregate = (call: WireCall): boolean => call.body.includes(`"${AGGREGATE}"`);
+/** The aggregator's check: named at its creation, and known by the gate's own id for it in every later change. */
+const isAggregate = (call: WireCall): boolean =>
+  call.body.includes(`"${AGGREGATE}"`) || call.body.includes('"external_id":"aggregate:');
 const writeAggregate: Match = (call) => call.upstream === "github" && call.method === "POST" && isAggregate(call);
 const concludeCheck: Match = (call, life) => ownCheck(call, life) && call.body.includes('"conclusion"');
 

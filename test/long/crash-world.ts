@@ -2,7 +2,6 @@
  * A world to kill the Worker in: the local GitHub and the local RunPod, the Worker in workerd on stored state, and a wire
  * between them that can hold a call, lose its answer, and kill the Worker's process group with SIGKILL at either.
  */
-import { createServer, request as send, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,7 +15,7 @@ import {
 import { MARK } from "../../local/minted.ts";
 import { buildImage } from "../../local/runpod/image.ts";
 import { startLocalRunPod } from "../../local/runpod/server.ts";
-import type { LocalRunPod } from "../../local/runpod/types.ts";
+import type { LocalRunPod, PodEntry } from "../../local/runpod/types.ts";
 import { startWorker, type WorkerProcess } from "../../local/world/worker-process.ts";
 import {
   CI,
@@ -30,15 +29,10 @@ import {
 import { ownershipTags, podName } from "../../shared/runpod/tags.ts";
 import { unreachable } from "../../shared/result.ts";
 import { CONFIG } from "../gate/life.ts";
-import {
-  AGGREGATE,
-  type CrashPoint,
-  type LifeFacts,
-  type NamedPoint,
-  type Scenario,
-  type Upstream,
-  type WireCall,
-} from "./crash-points.ts";
+import { judgePods, judgeStarts, lostStart } from "./crash-judge.ts";
+import { freshFacts, Life, type Books } from "./crash-life.ts";
+import { AGGREGATE, type NamedPoint, type Scenario, type WireCall } from "./crash-points.ts";
+import { freePort, Wire, wordsOf, type Fate } from "./crash-wire.ts";
 
 const DEPLOYMENT = "crash";
 const REPOSITORY_ID = "101";
@@ -81,18 +75,22 @@ const viewSchema = z.object({
 
 type View = NonNullable<z.infer<typeof viewSchema>["repositories"][number]["view"]>;
 
-export interface LifeResult {
-  /** The kills that took place. */
-  readonly crashes: number;
-  /** What did not hold; empty when the life converged. */
-  readonly problems: readonly string[];
-  readonly tookMs: number;
+/** A kill that took place: for which point, and at which call it hit. */
+export interface Kill {
+  readonly point: string;
+  readonly call: string;
 }
 
-type Facts = { -readonly [K in keyof LifeFacts]: LifeFacts[K] };
-
-/** What is done to one call. */
-type Fate = "pass" | "kill-before" | "kill-after" | "lose-answer" | "rate-limit";
+export interface LifeResult {
+  readonly kills: readonly Kill[];
+  /** What did not hold; empty when the life ended as it had to, by the kills that took place. */
+  readonly problems: readonly string[];
+  /** A kill took the start of a run with it: the life had to end without its tests. Says at which call. */
+  readonly lost: string | null;
+  /** Points to which the life never came because it ended so. They are owed another one. */
+  readonly unmet: readonly NamedPoint[];
+  readonly tookMs: number;
+}
 
 interface Order {
   readonly named: NamedPoint;
@@ -105,12 +103,13 @@ export class CrashWorld {
   readonly runpod: LocalRunPod;
   readonly #repository: RepositoryControl;
   readonly #dir: string;
-  readonly #servers: Server[] = [];
+  readonly #wire: Wire;
   #worker: WorkerProcess | null = null;
   #orders: Order[] = [];
-  #life: Facts = freshFacts();
-  #crashes = 0;
-  #crashing: Promise<void> | null = null;
+  /** At which call an order is carried out. */
+  readonly #armed = new WeakMap<WireCall, Order>();
+  #kills: Kill[] = [];
+  #life: Life;
   #lives = 0;
   readonly #leaks: string[] = [];
   /** Lines that the Worker has logged: a watch over none would be none. */
@@ -132,6 +131,16 @@ export class CrashWorld {
         [EXECUTE]: "name: GPU gate execute\n",
       },
     });
+    this.#wire = new Wire({
+      fate: (call, alive) => this.#fate(call, alive),
+      answered: (call, status, body) => this.#life.answered(call, status, body),
+      kill: (call) => this.#kill(call),
+      missed: (call) => {
+        const order = this.#armed.get(call);
+        if (order !== undefined) order.done = false;
+      },
+    });
+    this.#life = new Life("no life", this.#books());
     this.#repository.addCollaborator("mira", "admin");
     this.#repository.setBranchRules("main", [
       { type: "merge_queue", parameters: { check_response_timeout_minutes: QUEUE_MINUTES } },
@@ -156,8 +165,8 @@ export class CrashWorld {
     const quotas = { minute: 60_000, hour: 1_000_000, day: 10_000_000 };
     const runpod = await startLocalRunPod({ apiKey, stateDir: join(dir, "pods"), imageDir, quotas });
     const world = new CrashWorld(github, runpod, dir);
-    const githubUrl = await world.#wire("github", github.url);
-    const runpodUrl = await world.#wire("runpod", runpod.url);
+    const githubUrl = await world.#wire.before("github", github.url);
+    const runpodUrl = await world.#wire.before("runpod", runpod.url);
     const port = await freePort();
     const url = `http://127.0.0.1:${port}`;
     world.#worker = await startWorker({
@@ -207,12 +216,18 @@ export class CrashWorld {
     return [...this.#leaks, ...stored];
   }
 
+  /** The gate's own checks at the head of the last life. */
+  checksOfLife(): readonly { readonly id: number }[] {
+    return this.#life.heads().flatMap((head) => this.#ownChecks(head));
+  }
+
+  #ownChecks(head: string): ReturnType<RepositoryControl["checkRuns"]> {
+    return this.#repository.checkRuns(head).filter((one) => one.name === "CI GPU gate");
+  }
+
   async close(): Promise<void> {
     await this.#worker?.close();
-    for (const server of this.#servers) {
-      server.closeAllConnections();
-      server.close();
-    }
+    this.#wire.close();
     await this.runpod.close();
     await this.github.close();
     rmSync(this.#dir, { recursive: true, force: true });
@@ -221,24 +236,45 @@ export class CrashWorld {
   /** One life, with a kill at each of the points, each once. They must be of one scenario. */
   async live(points: readonly NamedPoint[]): Promise<LifeResult> {
     const began = Date.now();
+    this.#lives += 1;
+    const scenario: Scenario = points[0]?.point.scenario ?? "plain";
+    this.#life = new Life(`${scenario === "late-group" ? "group" : "life"}${this.#lives}`, this.#books());
+    this.#kills = [];
     this.#orders = points.map((named) => ({
       named,
       provokeLeft: named.point.provoke === undefined ? 0 : 1,
       done: false,
     }));
-    this.#life = freshFacts();
-    this.#crashes = 0;
-    this.#lives += 1;
-    const scenario: Scenario = points[0]?.point.scenario ?? "plain";
-    const problems = await this.#play(scenario);
-    for (const order of this.#orders) {
-      if (!order.done) problems.push(`${nameOf(order.named)}: no call to kill at was ever made`);
-    }
+    const { problems, lost } = await this.#play(scenario);
+    const unmet = this.#orders.flatMap((order) => (order.done ? [] : [order.named]));
     this.#orders = [];
-    return { crashes: this.#crashes, problems, tookMs: Date.now() - began };
+    const unexplained = lost === null ? unmet : [];
+    return {
+      kills: this.#kills,
+      problems: [
+        ...problems,
+        ...judgeStarts(this.#life.name, this.#life.events),
+        ...unexplained.map((named) => `${nameOf(named)}: no call to kill at was ever made`),
+      ],
+      lost,
+      unmet: lost === null ? [] : unmet,
+      tookMs: Date.now() - began,
+    };
   }
 
-  async #play(scenario: Scenario): Promise<string[]> {
+  /** What the providers know of whose is what. */
+  #books(): Books {
+    const { books } = this.github;
+    return {
+      checksOf: (head) => this.#repository.checkRuns(head),
+      mergeOf: (pull) => this.#repository.mergeSha(pull) ?? null,
+      inputsOfRun: (id) => books.dispatches.find((one) => one.runId === id)?.inputs ?? null,
+      nameOfRunner: (id) => books.runners.find((one) => one.runnerId === id)?.name ?? null,
+      nameOfPod: (id) => this.runpod.pods().find((one) => one.id === id)?.name ?? null,
+    };
+  }
+
+  async #play(scenario: Scenario): Promise<Ended> {
     switch (scenario) {
       case "plain":
       case "closing":
@@ -253,73 +289,112 @@ export class CrashWorld {
     }
   }
 
-  async #pull(scenario: "plain" | "closing" | "rerun"): Promise<string[]> {
-    const name = `life${this.#lives}`;
+  async #pull(scenario: "plain" | "closing" | "rerun"): Promise<Ended> {
+    const { name } = this.#life;
     const podsOf = this.#podsFromNow();
-    const pull = this.#repository.openPullRequest({
-      author: "mira",
-      title: name,
-      files: { [`src/${name}.rs`]: "pub fn f() {}\n", ...(scenario === "closing" ? { [SLOW_TESTS]: "yes\n" } : {}) },
-    });
+    const pull = this.#open(scenario === "closing" ? { [SLOW_TESTS]: "yes\n" } : {});
     const head = pull.headSha;
     if (scenario === "closing") {
-      await this.#until(`${name} to run its tests`, (view) => rowsOf(view, head).at(0)?.state === "executing");
+      const tested = (view: View) => ["executing", "concluded"].includes(rowsOf(view, head).at(0)?.state ?? "");
+      const begun = await this.#until(`${name} to run its tests`, tested).catch(String);
+      if (typeof begun === "string") return wrong(begun);
       this.#repository.close(pull.number);
     }
     let view = await this.#end(name, head, 1, podsOf);
-    if (typeof view === "string") return [view];
+    if (typeof view === "string") return wrong(view);
+    let lost = this.#lost(view, head, podsOf(), 0);
     const problems: string[] = [];
-    if (scenario === "rerun") {
+    if (scenario === "rerun" && lost === null) {
+      const [asked, podsOfSecond] = [this.#life.events.length, this.#podsFromNow()];
       // The newest: the one whose tests passed.
       const run = this.#repository.runs(EXECUTE).at(-1);
-      this.#life.rerun = true;
+      this.#life.facts.rerun = true;
       this.#repository.rerunWorkflow(run?.id ?? 0, "mira");
       view = await this.#end(`${name}, asked for again`, head, 2, podsOf);
-      if (typeof view === "string") return [view];
+      if (typeof view === "string") return wrong(view);
       const last = run?.attempts.at(-1);
       if (last?.number !== 2 || last.conclusion !== "cancelled") {
         problems.push(`${name}: the uninvited attempt is ${last?.number ?? "?"}/${last?.conclusion ?? "none"}`);
       }
+      lost = this.#lost(view, head, podsOfSecond(), asked);
     }
     if (scenario !== "closing") this.#repository.close(pull.number);
-    const wanted = scenario === "closing" ? "closed" : "passed";
-    const { verdict = "none", reason = "" } = rowsOf(view, head).at(0) ?? {};
-    const mayEnd = this.#orders.some(({ named: { point, side } }) => point.mayEnd?.includes(side) === true);
-    if (mayEnd && verdict === "infrastructure" && podsOf().length === 0 && view.lock.holder === null) return [];
-    if (verdict !== wanted) problems.push(`${name}: ${wanted} expected, ${verdict ?? "none"} seen (${reason ?? ""})`);
-    problems.push(...this.#judgeChecks(name, head, scenario === "closing" ? "cancelled" : "success"));
-    if (view.lock.holder !== null) problems.push(`${name}: the lock is still held`);
-    return [...problems, ...judgePods(name, podsOf(), view)];
+    if (lost !== null) return { problems: [...problems, ...lost.problems], lost: lost.lost };
+    const [verdict, conclusion] = scenario === "closing" ? ["closed", "cancelled"] : ["passed", "success"];
+    problems.push(...this.#judge(name, head, verdict, conclusion, view, podsOf()));
+    return { problems, lost: null };
   }
 
   /** A green member in a merge group whose own tests are slow: the gate's limit for the queue ends it in their middle. */
-  async #lateGroup(): Promise<string[]> {
-    const name = `group${this.#lives}`;
-    const pull = this.#repository.openPullRequest({
-      author: "mira",
-      title: name,
-      files: { [`src/${name}.rs`]: "pub fn f() {}\n" },
-    });
-    const member = await this.#end(name, pull.headSha, 1, this.#podsFromNow());
-    if (typeof member === "string") return [member];
+  async #lateGroup(): Promise<Ended> {
+    const { name } = this.#life;
+    const pull = this.#open();
+    const podsOfMember = this.#podsFromNow();
+    const member = await this.#end(name, pull.headSha, 1, podsOfMember);
+    if (typeof member === "string") return wrong(member);
+    const unasked = this.#lost(member, pull.headSha, podsOfMember(), 0);
+    if (unasked !== null) {
+      this.#repository.close(pull.number);
+      return unasked;
+    }
     const podsOf = this.#podsFromNow();
     // The default branch got slow tests since: the group has them, its member alone had not.
     this.#repository.commit({ files: { [SLOW_TESTS]: "" } });
-    this.#life = { ...freshFacts(), grouped: true };
+    this.#life.facts = { ...freshFacts(), grouped: true };
+    const asked = this.#life.events.length;
     const { headSha } = this.#repository.mergeGroup([pull.number]);
+    this.#life.ownHead(headSha);
     const view = await this.#end(`${name}'s queue entry`, headSha, 1, podsOf);
     this.#repository.commit({ files: { [SLOW_TESTS]: null } });
     this.#repository.close(pull.number);
-    if (typeof view === "string") return [view];
-    const verdict = rowsOf(view, headSha).at(0)?.verdict ?? "none";
-    const problems = verdict === "deadline" ? [] : [`${name}: deadline expected, ${verdict} seen`];
-    problems.push(...this.#judgeChecks(name, headSha, "timed_out"));
+    if (typeof view === "string") return wrong(view);
+    const lost = this.#lost(view, headSha, podsOf(), asked);
+    if (lost !== null) return lost;
+    return { problems: this.#judge(name, headSha, "deadline", "timed_out", view, podsOf()), lost: null };
+  }
+
+  #open(more: Readonly<Record<string, string>> = {}): { readonly number: number; readonly headSha: string } {
+    const { name } = this.#life;
+    const files = { [`src/${name}.rs`]: "pub fn f() {}\n", ...more };
+    const pull = this.#repository.openPullRequest({ author: "mira", title: name, files });
+    // Before anybody can have heard of it: what happens next waits for a delivery.
+    this.#life.ownPull(pull.number, pull.headSha);
+    return pull;
+  }
+
+  /**
+   * The life as one whose run was never started, by the wire's own record of the kills since that event; null when it did not
+   * end so. It must say what it is, have bought nothing and hold nothing.
+   */
+  #lost(view: View, head: string, pods: readonly PodEntry[], since: number): Ended | null {
+    const row = rowsOf(view, head).at(0);
+    const lost = lostStart(this.#life.events.slice(since));
+    if (lost === null || row?.reason !== "workflow-unavailable") return null;
+    const { name } = this.#life;
+    const problems = this.#judge(name, head, "infrastructure", "failure", view, pods);
+    if (pods.length > 0) problems.push(`${name}: ${pods.length} pods were bought for a run that was never started`);
+    return { problems, lost };
+  }
+
+  #judge(
+    name: string,
+    head: string,
+    verdict: string,
+    conclusion: string,
+    view: View,
+    pods: readonly PodEntry[],
+  ): string[] {
+    const row = rowsOf(view, head).at(0);
+    const problems = judgePods(name, pods, view.ledger);
+    if (row?.verdict !== verdict) {
+      problems.push(`${name}: ${verdict} expected, ${row?.verdict ?? "none"} seen (${row?.reason ?? ""})`);
+    }
     if (view.lock.holder !== null) problems.push(`${name}: the lock is still held`);
-    return [...problems, ...judgePods(name, podsOf(), view)];
+    return [...problems, ...this.#judgeChecks(name, head, conclusion)];
   }
 
   #judgeChecks(name: string, head: string, conclusion: string): string[] {
-    const checks = this.#repository.checkRuns(head).filter((one) => one.name === "CI GPU gate");
+    const checks = this.#ownChecks(head);
     const right =
       checks.length > 0 && checks.every((one) => one.status === "completed" && one.conclusion === conclusion);
     return right ? [] : [`${name}: checks ${checks.map((one) => `${one.status}/${one.conclusion ?? ""}`).join(", ")}`];
@@ -350,7 +425,7 @@ export class CrashWorld {
   }
 
   /** A pod of this deployment whose attempt no gate knows; it must go, and get its own ledger line. */
-  async #stray(): Promise<string[]> {
+  async #stray(): Promise<Ended> {
     const attemptId = `r9${this.#lives}-1`;
     const owner = {
       deployment: DEPLOYMENT,
@@ -362,14 +437,12 @@ export class CrashWorld {
     };
     // A gate that never heard of its repository has nothing to take a stray into.
     const id = this.runpod.rentForeignPod({ name: podName(owner), env: ownershipTags(owner) });
+    this.#life.ownPod(id);
     const gone = (view: View): boolean => view.ledger.some((line) => line.pod_id === id && line.proven_at !== null);
     const view = await this.#until(`stray ${id} to go`, gone).catch((error: unknown) => String(error));
-    if (typeof view === "string") return [view];
-    return judgePods(
-      id,
-      this.runpod.pods().filter((pod) => pod.id === id),
-      view,
-    );
+    if (typeof view === "string") return wrong(view);
+    const pods = this.runpod.pods().filter((pod) => pod.id === id);
+    return { problems: judgePods(id, pods, view.ledger), lost: null };
   }
 
   async #until(what: string, ready: (view: View) => boolean): Promise<View> {
@@ -392,91 +465,62 @@ export class CrashWorld {
     }
   }
 
-  /** What the orders want of this call; the first that has a wish for it. */
-  #fate(call: WireCall): Fate {
+  /**
+   * What the orders want of this call; the first that has a wish for it. Only a living process can be killed at a call, and
+   * only at one that is this life's own, or about nothing in particular.
+   */
+  #fate(call: WireCall, alive: boolean): Fate {
+    const fate = alive && this.#life.whose(call) !== "other" ? this.#wish(call) : "pass";
+    this.#life.arrived(call, fate !== "kill-before" && fate !== "rate-limit");
+    return fate;
+  }
+
+  #wish(call: WireCall): Fate {
     for (const order of this.#orders) {
       if (order.done) continue;
       const { point, side } = order.named;
       const { provoke } = point;
       const moment = point[side];
       if (provoke !== undefined && order.provokeLeft > 0) {
-        if (!provoke.match(call, this.#life)) continue;
+        if (!provoke.match(call, this.#life.facts)) continue;
         order.provokeLeft -= 1;
-        this.#life.provoked = true;
+        this.#life.facts.provoked = true;
         // The pause that follows may itself be what is to be killed in: from its answer on.
         if (provoke.how === "rate-limit" && moment.when === "after") {
           order.done = true;
-          this.#crashSoon();
+          this.#armed.set(call, order);
+          setTimeout(() => void this.#kill(call), 20);
         }
         return provoke.how;
       }
-      if (!moment.match(call, this.#life)) continue;
+      if (!moment.match(call, this.#life.facts)) continue;
       order.done = true;
+      this.#armed.set(call, order);
       return moment.when === "before" ? "kill-before" : "kill-after";
     }
     return "pass";
   }
 
-  #crashSoon(): void {
-    setTimeout(() => void this.#crash(), 20);
-  }
-
-  /** Kills the process group; calls that meet it meanwhile die with it. */
-  async #crash(): Promise<void> {
-    this.#crashes += 1;
-    this.#crashing ??= (this.#worker?.crash() ?? Promise.resolve()).finally(() => (this.#crashing = null));
-    await this.#crashing;
-  }
-
-  async #serve(upstream: Upstream, target: string, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    const chunks: Buffer[] = [];
-    for await (const chunk of incoming) chunks.push(chunk as Buffer);
-    const body = Buffer.concat(chunks);
-    const call = { upstream, method: incoming.method ?? "GET", path: incoming.url ?? "/", body: body.toString() };
-    const fate = this.#fate(call);
-    if (fate === "kill-before") {
-      await this.#crash();
-      outgoing.destroy();
-      return;
-    }
-    if (fate === "rate-limit") {
-      outgoing.writeHead(429, { "content-type": "application/json", "retry-after": "1" }).end("{}");
-      return;
-    }
-    const answer = await forward(target, incoming, body);
-    this.#learn(call, answer.status);
-    if (fate === "kill-after") await this.#crash();
-    if (fate !== "pass") {
-      outgoing.destroy();
-      return;
-    }
-    outgoing.writeHead(answer.status, answer.headers).end(answer.body);
-  }
-
-  #learn(call: WireCall, status: number): void {
-    if (status < 200 || status > 299) return;
-    if (call.path.endsWith("gpu-gate-prepare.yml/dispatches")) this.#life.prepared = true;
-    if (call.path.endsWith("gpu-gate-execute.yml/dispatches")) this.#life.executed = true;
-    if (call.path.endsWith("/cancel")) this.#life.cancelled = true;
-    if (call.upstream !== "runpod") return;
-    if (call.method === "POST" && call.path === "/v2/pods") this.#life.created = true;
-    if (call.method === "DELETE") this.#life.deleted = true;
-  }
-
-  async #wire(upstream: Upstream, target: string): Promise<string> {
-    const server = createServer((incoming, outgoing) => {
-      this.#serve(upstream, target, incoming, outgoing).catch(() => outgoing.destroy());
-    });
-    this.#servers.push(server);
-    return new Promise((resolve) => {
-      server.listen(0, "127.0.0.1", () => {
-        const address = server.address();
-        resolve(`http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`);
-      });
-    });
+  /** Kills the process group, and with it every call that is under way; ends when it is gone. */
+  async #kill(call: WireCall): Promise<void> {
+    const order = this.#armed.get(call);
+    const at = wordsOf(call);
+    this.#kills.push({ point: order === undefined ? "no point" : nameOf(order.named), call: at });
+    this.#life.killed(at);
+    this.#wire.killed();
+    await this.#worker?.kill();
   }
 }
 
+interface Ended {
+  readonly problems: readonly string[];
+  /** What `LifeResult.lost` says. */
+  readonly lost: string | null;
+}
+
+function wrong(problem: string): Ended {
+  return { problems: [problem], lost: null };
+}
 /** The requests of a head, newest first as the view lists them. */
 function rowsOf(view: View, head: string): View["recent"] {
   return view.recent.filter((one) => one.headSha === head);
@@ -484,76 +528,4 @@ function rowsOf(view: View, head: string): View["recent"] {
 
 export function nameOf({ name, side }: NamedPoint): string {
   return `${side} ${name}`;
-}
-
-export type { CrashPoint };
-
-function freshFacts(): Facts {
-  return {
-    prepared: false,
-    executed: false,
-    created: false,
-    deleted: false,
-    cancelled: false,
-    provoked: false,
-    rerun: false,
-    grouped: false,
-  };
-}
-
-/** By RunPod's own books: all gone, one ledger line each, never two alive at once, and no more than one replaced. */
-function judgePods(name: string, pods: ReturnType<LocalRunPod["pods"]>, view: View): string[] {
-  const problems: string[] = [];
-  for (const pod of pods) {
-    if (pod.releasedAtMs === null) problems.push(`${name}: pod ${pod.id} is still paid for`);
-    const lines = view.ledger.filter((line) => line.pod_id === pod.id);
-    if (lines.length !== 1) problems.push(`${name}: pod ${pod.id} has ${lines.length} ledger lines`);
-  }
-  if (pods.length > 2) problems.push(`${name}: ${pods.length} pods were bought`);
-  const byStart = pods.toSorted((a, b) => a.createdAtMs - b.createdAtMs);
-  for (const [index, pod] of byStart.entries()) {
-    const before = byStart[index - 1];
-    if (before !== undefined && (before.releasedAtMs === null || before.releasedAtMs > pod.createdAtMs)) {
-      problems.push(`${name}: pods ${before.id} and ${pod.id} were paid for at the same time`);
-    }
-  }
-  return problems;
-}
-
-interface Forwarded {
-  readonly status: number;
-  readonly headers: Record<string, string | string[]>;
-  readonly body: Buffer;
-}
-
-function forward(target: string, incoming: IncomingMessage, body: Buffer): Promise<Forwarded> {
-  const url = new URL(incoming.url ?? "/", target);
-  const headers = { ...incoming.headers, host: url.host };
-  return new Promise((resolve, reject) => {
-    const call = send(url.href, { method: incoming.method ?? "GET", headers }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on("data", (chunk: Buffer) => chunks.push(chunk));
-      response.on("error", reject);
-      response.on("end", () => {
-        const kept = Object.entries(response.headers).filter(
-          (entry): entry is [string, string | string[]] =>
-            entry[1] !== undefined && !["connection", "transfer-encoding", "content-length"].includes(entry[0]),
-        );
-        resolve({ status: response.statusCode ?? 502, headers: Object.fromEntries(kept), body: Buffer.concat(chunks) });
-      });
-    });
-    call.on("error", reject);
-    call.end(body);
-  });
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  return new Promise((resolve) => {
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      const port = typeof address === "object" && address !== null ? address.port : 0;
-      server.close(() => resolve(port));
-    });
-  });
 }

@@ -9,6 +9,7 @@ const TOOLS = [
   ["sim/main.ts", "npm run sim"],
   ["sim/mutants.ts", "npm run sim:mutants"],
   ["fuzz/main.ts", "npm run fuzz"],
+  ["test/long/crash-matrix.ts", "npm run crash-matrix"],
 ] as const;
 
 const start = (tool: string, ...args: string[]) => {
@@ -36,6 +37,7 @@ it.each([
   ["sim/main.ts", ["--seeds", "many"], "--seeds takes a whole number of at least 0, not 'many'."],
   ["sim/main.ts", ["--minutes", ""], "--minutes takes a number of at least 0, not ''."],
   ["sim/mutants.ts", ["no-such-mutant"], "there is no mutant called no-such-mutant;"],
+  ["test/long/crash-matrix.ts", ["--points", "mint,no-such"], "there is no point 'no-such'."],
 ])("%s %j is refused with a sentence", (tool, args, sentence) => {
   const answer = start(tool, ...args);
   expect(answer).toMatchObject({ status: 2, stdout: "" });
