@@ -8,11 +8,14 @@ import { readSettings, type Settings } from "../durable-objects/settings.ts";
 import { createGitHubAppClient } from "../shared/github/app-client.ts";
 import { timeoutSignal, untilAborted } from "../shared/http.ts";
 import { systemClock } from "../shared/ports.ts";
+import { NotDue } from "./not-due.ts";
 import type { BooksPorts, CronGitHub, CronPorts, ReapBudget } from "./ports.ts";
 import { once, readRun } from "./read-run.ts";
 
 /** One object that hangs must not cost the tick: the others are still to be visited. */
 const OBJECT_TIMEOUT_MS = 10_000;
+/** What this isolate knows of turns that are not due yet. */
+const notDue = new NotDue();
 /** Reading every page of a long list may take longer. */
 const LIST_TIMEOUT_MS = 30_000;
 
@@ -23,6 +26,7 @@ export function platformCron(env: Env): CronPorts | null {
     return null;
   }
   const account = () => env.RUNPOD_ACCOUNT.getByName(ACCOUNT_NAME);
+  const books = platformBooks(env);
   return {
     deployment: settings.value.deployment,
     allowedRepositories: settings.value.allowedRepositories,
@@ -53,7 +57,7 @@ export function platformCron(env: Env): CronPorts | null {
     ...platformGitHub(env, settings.value),
     ...budgetOf(settings.value),
     runpod: runpodClientFor(settings.value),
-    books: platformBooks(env),
+    books: { ...books, account: notDue.billing(books.account, systemClock) },
     board: boardClient(env.FLEET_BOARD),
     limits: settings.value.reapLimits,
     clock: systemClock,
@@ -72,12 +76,15 @@ function platformGitHub(env: Env, settings: Settings): { readonly github?: CronG
     github: {
       app: createGitHubAppClient(app),
       readRun: (repositoryId, runId) => readRun(repositories, clientFor, repositoryId, runId),
-      turns: {
-        take: async (duty, everyMs) => inTime(async () => account().takeTurn(duty, everyMs)),
-        keep: async (duty, memory, more) => {
-          await inTime(async () => account().keepTurn(duty, memory, more));
+      turns: notDue.turns(
+        {
+          take: async (duty, everyMs) => inTime(async () => account().takeTurn(duty, everyMs)),
+          keep: async (duty, memory, more) => {
+            await inTime(async () => account().keepTurn(duty, memory, more));
+          },
         },
-      },
+        systemClock,
+      ),
       redeliveryMs: settings.redeliveryMs ?? 900_000,
       findMs: Math.min(FIND_MS, settings.redeliveryMs ?? FIND_MS),
     },

@@ -1,5 +1,6 @@
 /** Cron's ports in the simulated world. */
 import type { CronGitHub, CronPorts } from "../cron/ports.ts";
+import { NotDue } from "../cron/not-due.ts";
 import { once, readRun } from "../cron/read-run.ts";
 import { recordBills } from "../durable-objects/gate/bills.ts";
 import { gateMoney } from "../durable-objects/gate/money.ts";
@@ -8,6 +9,7 @@ import { podStanding } from "../durable-objects/gate/standing.ts";
 import { createGitHubAppClient } from "../shared/github/app-client.ts";
 import { createGitHubApp, type GitHubApp } from "../shared/github/app.ts";
 import { createGitHubClient } from "../shared/github/client.ts";
+import { createEtagCache } from "../shared/github/etag.ts";
 import { DEFAULT_REAP_LIMITS } from "../shared/lifecycle/reap.ts";
 import type { Clock } from "../shared/ports.ts";
 import { ok } from "../shared/result.ts";
@@ -19,15 +21,31 @@ import { appKey, type Owner } from "./platform.ts";
 import type { WorldView } from "./view.ts";
 
 /** What of the world cron sees. */
-export type CronWorld = Pick<WorldView, "now" | "skew" | "hosts" | "account" | "runpod"> & { readonly net: Net };
+export type CronWorld = Pick<WorldView, "now" | "skew" | "hosts" | "account" | "runpod"> & {
+  readonly net: Net;
+  readonly isolate: CronIsolate;
+};
+
+/**
+ * What the ticks of one isolate share, as the Worker's own modules do: tokens, and what is known not to be due. The platform
+ * ends an isolate whenever it likes; the next one knows nothing.
+ */
+export class CronIsolate {
+  readonly owner: Owner;
+  readonly notDue = new NotDue();
+  readonly etags = createEtagCache();
+  app: GitHubApp | null = null;
+
+  constructor(owner: Owner) {
+    this.owner = owner;
+  }
+}
 
 /** What the duties of one tick have: everything of ours over RPC that may fail, the vendors over the network. */
-export function cronPortsOf(
-  world: CronWorld,
-  owner: Owner,
-  log: (entry: Readonly<Record<string, unknown>>) => void,
-): CronPorts {
+export function cronPortsOf(world: CronWorld, log: (entry: Readonly<Record<string, unknown>>) => void): CronPorts {
   const clock: Clock = { now: () => world.now + world.skew };
+  const { isolate } = world;
+  const { owner } = isolate;
   const rpc = <T>(service: string, operation: string, body: () => T | Promise<T>): Promise<T> =>
     world.net.rpc(owner, service, operation, body);
   const inGate = <T>(id: string, body: (host: GateHost) => T): T => {
@@ -38,7 +56,7 @@ export function cronPortsOf(
   return {
     deployment: DEPLOYMENT,
     allowedRepositories: new Set(world.hosts.map((host) => host.repository.id)),
-    github: cronGitHub(world, owner, clock, rpc),
+    github: cronGitHub(world, clock, rpc),
     gate: (id) => ({
       introduce: (repository, installationId) =>
         rpc("gate", "introduce", () => inGate(id, (host) => host.gate.introduce(repository, installationId))),
@@ -76,20 +94,23 @@ export function cronPortsOf(
       userAgent: "gpu-gate",
     }),
     books: {
-      account: {
-        openReservations: () =>
-          rpc("account", "openReservations", () => world.account.inside((account) => account.openReservations())),
-        compareBooks: (seen) =>
-          rpc("account", "compareBooks", () => world.account.inside((account) => account.compareBooks(seen))),
-        bills: (startMs, endMs) =>
-          rpc("account", "bills", () => world.account.inside((account) => account.bills(startMs, endMs))),
-        takeBillingTurn: (day, retryMs) =>
-          rpc("account", "takeBillingTurn", () =>
-            world.account.inside((account) => account.takeBillingTurn(day, retryMs)),
-          ),
-        billingDone: (day, problems) =>
-          rpc("account", "billingDone", () => world.account.inside((account) => account.billingDone(day, problems))),
-      },
+      account: isolate.notDue.billing(
+        {
+          openReservations: () =>
+            rpc("account", "openReservations", () => world.account.inside((account) => account.openReservations())),
+          compareBooks: (seen) =>
+            rpc("account", "compareBooks", () => world.account.inside((account) => account.compareBooks(seen))),
+          bills: (startMs, endMs) =>
+            rpc("account", "bills", () => world.account.inside((account) => account.bills(startMs, endMs))),
+          takeBillingTurn: (day, retryMs) =>
+            rpc("account", "takeBillingTurn", () =>
+              world.account.inside((account) => account.takeBillingTurn(day, retryMs)),
+            ),
+          billingDone: (day, problems) =>
+            rpc("account", "billingDone", () => world.account.inside((account) => account.billingDone(day, problems))),
+        },
+        clock,
+      ),
       gate: (id) => ({
         money: (asked) => rpc("gate", "money", () => inGate(id, (host) => gateMoney(host.sql, host.gate.store, asked))),
         recordBills: (bills, window) =>
@@ -110,10 +131,10 @@ export function cronPortsOf(
   };
 }
 
-function cronApp(world: CronWorld, owner: Owner, clock: Clock): GitHubApp {
+function cronApp({ net, isolate }: CronWorld, clock: Clock): GitHubApp {
   const made = createGitHubApp(
     { appId: APP_ID, privateKey: appKey(), apiUrl: "https://github.test" },
-    { fetch: world.net.fetchOf("cron", () => owner), clock },
+    { fetch: net.fetchOf("cron", () => isolate.owner), clock },
   );
   if (!made.ok) throw new Error("the App's key must be usable");
   return made.value;
@@ -122,13 +143,12 @@ function cronApp(world: CronWorld, owner: Owner, clock: Clock): GitHubApp {
 /** GitHub as cron asks it: in the App's own name, and the runs that pods name. */
 function cronGitHub(
   world: CronWorld,
-  owner: Owner,
   clock: Clock,
   rpc: <T>(service: string, operation: string, body: () => T | Promise<T>) => Promise<T>,
 ): CronGitHub {
-  let made: GitHubApp | null = null;
+  const { isolate } = world;
   // Most ticks ask GitHub nothing.
-  const known = (): GitHubApp => (made ??= cronApp(world, owner, clock));
+  const known = (): GitHubApp => (isolate.app ??= cronApp(world, clock));
   const app: GitHubApp = {
     asApp: (call) => known().asApp(call),
     asInstallation: (id, call) => known().asInstallation(id, call),
@@ -144,14 +164,17 @@ function cronGitHub(
       readRun(
         registered,
         (repository, installationId, runners) =>
-          createGitHubClient({ app, repository: { ...repository, installationId }, runners }),
+          createGitHubClient({ app, repository: { ...repository, installationId }, runners, etags: isolate.etags }),
         repositoryId,
         runId,
       ),
-    turns: {
-      take: (duty, everyMs) => rpc("account", "takeTurn", () => world.account.turns.take(duty, clock.now(), everyMs)),
-      keep: (duty, memory, more) => rpc("account", "keepTurn", () => world.account.turns.keep(duty, memory, more)),
-    },
+    turns: isolate.notDue.turns(
+      {
+        take: (duty, everyMs) => rpc("account", "takeTurn", () => world.account.turns.take(duty, clock.now(), everyMs)),
+        keep: (duty, memory, more) => rpc("account", "keepTurn", () => world.account.turns.keep(duty, memory, more)),
+      },
+      clock,
+    ),
     redeliveryMs: 900_000,
     findMs: 300_000,
   };

@@ -214,8 +214,9 @@ export class Net {
     const hanging = fate === "hangs" ? this.#rng.chance(0.5) : null;
     this.#trace.call("ask", service, operation, fate);
     this.#hooks.boundary(owner, "asked", operation);
-    // A request on its way is performed even if whoever sent it is gone meanwhile.
-    scheduler.in(there, `perform ${service} ${operation}`, () => {
+    // A vendor's books change on the spot, and nobody hears of it before the answer.
+    const quiet = (service === "github" || service === "runpod") && fate !== "unreachable";
+    const perform = (): void => {
       if (fate === "unreachable") {
         owner.inFlight -= 1;
         if (owner.alive) runAs(owner, does.broken);
@@ -236,7 +237,9 @@ export class Net {
           this.#hooks.boundary(owner, "answered", operation);
         });
       });
-    });
+    };
+    // A request on its way is performed even if whoever sent it is gone meanwhile.
+    scheduler.in(there, `perform ${service} ${operation}`, perform, quiet);
   }
 
   #fateOf(service: string): Fate {

@@ -123,7 +123,7 @@ export class People {
   arrive(repository: Repository, host: () => GateHost): void {
     const { scheduler, horizonMs, maxPulls } = this.#around;
     const rng = this.#rng;
-    const count = rng.int(2, 6);
+    const count = rng.int(3, 9);
     for (let index = 0; index < count; index += 1) {
       const at = index === 0 ? 1_000 : rng.int(1_000, Math.floor(horizonMs * 0.6));
       const usual = repository.users[rng.int(0, 9) === 0 ? 2 : rng.int(0, 1)] ?? repository.users[0];

@@ -33,7 +33,7 @@ const HEAL_MS = 12 * 3_600_000;
 export const DEFAULT_RUN = {
   only: null,
   without: new Set<FaultKind>(),
-  maxPulls: 6,
+  maxPulls: 9,
   maxRepositories: 2,
   keepTrace: false,
 };
@@ -92,7 +92,7 @@ export async function shrink(failed: RunResult, from: RunOptions, maxRuns = 150)
     result = tried;
     return true;
   };
-  for (const maxPulls of [1, 2, 3, 4, 5]) {
+  for (const maxPulls of [1, 2, 3, 4, 5, 6, 8]) {
     if (maxPulls < best.maxPulls && (await fails({ ...best, maxPulls }))) break;
   }
   if (best.maxRepositories > 1) await fails({ ...best, maxRepositories: 1 });

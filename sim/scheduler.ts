@@ -14,6 +14,8 @@ interface Event extends Timer {
   readonly order: number;
   readonly what: string;
   readonly run: () => void;
+  /** It makes new events at most, and sets no promise going: there is nothing to wait for behind it. */
+  readonly quiet: boolean;
 }
 
 /** A step that goes on for so many turns is a loop without a call: a bug, and not a slow machine. */
@@ -38,16 +40,16 @@ export class Scheduler {
     return this.#now;
   }
 
-  at(instant: Millis, what: string, run: () => void): Timer {
+  at(instant: Millis, what: string, run: () => void, quiet = false): Timer {
     this.activity += 1;
-    const event: Event = { at: Math.max(instant, this.#now), order: this.#order, what, run, cancelled: false };
+    const event: Event = { at: Math.max(instant, this.#now), order: this.#order, what, run, quiet, cancelled: false };
     this.#order += 1;
     this.#push(event);
     return event;
   }
 
-  in(delay: Millis, what: string, run: () => void): Timer {
-    return this.at(this.#now + Math.max(0, delay), what, run);
+  in(delay: Millis, what: string, run: () => void, quiet = false): Timer {
+    return this.at(this.#now + Math.max(0, delay), what, run, quiet);
   }
 
   /** Runs the next event. Its name, or null when there is none before `until`. */
@@ -64,6 +66,7 @@ export class Scheduler {
       this.events += 1;
       const active = this.activity;
       next.run();
+      if (next.quiet) return next.what;
       // An event that set nothing going has nothing to wait for.
       if (this.activity !== active || next.what.startsWith("answer") || next.what.startsWith("timeout"))
         await this.settle();

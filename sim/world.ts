@@ -7,7 +7,7 @@ import type { Delivery } from "../shared/lifecycle/signal.ts";
 import type { Millis } from "../shared/ports.ts";
 import { podExitSchema, podProofSchema } from "../shared/runpod/pod-words.ts";
 import { Coverage } from "./coverage.ts";
-import { cronPortsOf } from "./cron-ports.ts";
+import { CronIsolate, cronPortsOf } from "./cron-ports.ts";
 import { planDisasters } from "./disasters.ts";
 import { Faults, type FaultPlan } from "./faults.ts";
 import { VirtualGitHub } from "./github.ts";
@@ -49,6 +49,9 @@ const START = Date.UTC(2026, 10, 30, 6);
 const LATE_START = Date.UTC(2026, 10, 30, 22, 30);
 const BILL_COMPARED = Date.UTC(2026, 11, 1, 4);
 
+/** How often the platform runs cron in an isolate that it has just made. */
+const NEW_ISOLATE = 0.05;
+
 export class World implements WorldView {
   readonly scheduler: Scheduler;
   readonly faults: Faults;
@@ -63,6 +66,8 @@ export class World implements WorldView {
   readonly horizonMs: Millis;
   readonly ticks: Millis[] = [];
   readonly log: string[] = [];
+  /** Where cron runs. */
+  isolate: CronIsolate;
   violation: Violation | null = null;
   runpodUpSince: Millis;
   readonly #start: Millis;
@@ -79,6 +84,7 @@ export class World implements WorldView {
   #healDisasters: () => void = () => undefined;
   readonly #podCalls = new CallRate(POD_CALLS);
   readonly #worker: Owner;
+  readonly #isolates: Prng;
   #nextId = 20_000_000_000;
   #guid = 0;
 
@@ -158,6 +164,8 @@ export class World implements WorldView {
       },
     );
     this.#worker = newOwner(scheduler);
+    this.isolate = new CronIsolate(newOwner(scheduler));
+    this.#isolates = new Prng(plan.seed, "isolates");
     this.#people = new People({
       seed: plan.seed,
       ...around,
@@ -339,9 +347,10 @@ export class World implements WorldView {
       this.#cronLater();
       if (this.faults.strikes("cron-lost", 0.2)) return;
       this.ticks.push(this.now);
-      const owner = newOwner(this.scheduler);
+      if (this.#isolates.chance(NEW_ISOLATE)) this.isolate = new CronIsolate(newOwner(this.scheduler));
+      const { owner } = this.isolate;
       this.scheduler.activity += 1;
-      void runAs(owner, () => runCron(cronPortsOf(this, owner, (entry) => this.#logged(entry)))).then((report) => {
+      void runAs(owner, () => runCron(cronPortsOf(this, (entry) => this.#logged(entry)))).then((report) => {
         for (const { reason } of report?.reap?.reaped ?? []) this.coverage.reason(reapReasonCode(reason));
       });
     });

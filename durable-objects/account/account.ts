@@ -33,11 +33,12 @@ const MIGRATIONS: readonly (readonly string[])[] = [
   ],
 ];
 
-export interface BillingTurn {
-  readonly due: boolean;
-  /** What the last night found. */
-  readonly lastProblems: readonly string[];
-}
+/** `lastProblems`: what the last night found. `nextAt`: not before then. */
+export type BillingTurn =
+  | { readonly due: true; readonly lastProblems: readonly string[] }
+  | { readonly due: false; readonly lastProblems: readonly string[]; readonly nextAt: Millis };
+
+const DAY_MS = 86_400_000;
 
 const problemsSchema = z.array(z.string()).catch([]);
 
@@ -167,11 +168,13 @@ export class Account {
   /** The nightly turn at the bills: due at most once a UTC day, and after a failed try not before `retryMs`. */
   takeBillingTurn(day: string, retryMs: Millis): BillingTurn {
     const { sql, clock } = this.#ports;
-    return sql.transaction(() => {
+    return sql.transaction((): BillingTurn => {
       const now = clock.now();
       const lastProblems = problemsSchema.parse(storedJson(metaOf(this.#ports.sql, "billing_problems") ?? "[]"));
       const tried = Number(metaOf(this.#ports.sql, "billing_tried_at") ?? "0");
-      if (metaOf(this.#ports.sql, "billing_day") === day || now - tried < retryMs) return { due: false, lastProblems };
+      if (metaOf(this.#ports.sql, "billing_day") === day)
+        return { due: false, lastProblems, nextAt: Date.parse(day) + DAY_MS };
+      if (now - tried < retryMs) return { due: false, lastProblems, nextAt: tried + retryMs };
       keepMeta(this.#ports.sql, "billing_tried_at", String(now));
       return { due: true, lastProblems };
     });

@@ -8,7 +8,10 @@ import type { Millis } from "../../shared/ports.ts";
 import type { Sql } from "../gate/ports.ts";
 import { keepMeta, metaOf } from "./meta.ts";
 
-export type Turn = { readonly due: false } | { readonly due: true; readonly memory: string | null };
+/** `nextAt`: not before then, unless the duty asks for a turn at once. */
+export type Turn =
+  | { readonly due: false; readonly nextAt: Millis }
+  | { readonly due: true; readonly memory: string | null };
 
 export class Turns {
   readonly #sql: Sql;
@@ -22,7 +25,7 @@ export class Turns {
     return this.#sql.transaction((): Turn => {
       const last = Number(metaOf(this.#sql, `turn_at:${duty}`) ?? "0");
       // A clock that was set back must not silence a duty.
-      if (last <= now && now - last < everyMs) return { due: false };
+      if (last <= now && now - last < everyMs) return { due: false, nextAt: last + everyMs };
       keepMeta(this.#sql, `turn_at:${duty}`, String(now));
       return { due: true, memory: metaOf(this.#sql, `turn_memory:${duty}`) };
     });

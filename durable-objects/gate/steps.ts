@@ -137,12 +137,13 @@ export class Steps {
       store.count("hosts.remembered");
     }
     this.#forgetSecrets(before, next);
-    store.saveRequest(next);
+    const changed = store.saveRequest(next);
     for (const op of step.ledger) {
       if (op.kind === "close") openCost(ports.sql, store, closedPod(before), op, now);
     }
     changeLock(step.lock, next.id, fenceOf(before), store, now, this.#lockHands);
-    this.publishLater(next.id);
+    // A look that found nothing new changes no word of the check; only a place in the queue is not the request's own.
+    if (changed || next.state.kind === "queued") this.publishLater(next.id);
     if (next.kind === "merge-group") this.#watchQueueTime(next, now);
     if (next.state.kind === "concluded" && before.state.kind !== "concluded") {
       rememberTested(ports.sql, next, now);

@@ -214,12 +214,13 @@ export class Store extends TaskTable {
     return newest[0]?.id ?? null;
   }
 
-  saveRequest(request: GateRequest): void {
+  /** False: it stood there like this already. */
+  saveRequest(request: GateRequest): boolean {
     const concludedAt = request.state.kind === "concluded" ? request.state.at : null;
     const record = JSON.stringify(request);
     // A look that found nothing new leaves the request as it was.
     const { records } = this.#remembered;
-    if (records.get(request.id) === record) return;
+    if (records.get(request.id) === record) return false;
     keepIn(records, request.id, record);
     // Most saves change nothing that is indexed: then one row is written, and no entry of an index.
     const inPlace = this.#sql.exec(
@@ -236,6 +237,7 @@ export class Store extends TaskTable {
     // Its text says what it is: nobody has to parse it again.
     keepIn(this.#records, record, request);
     keepIn(this.#remembered.requests, request.id, request);
+    return true;
   }
 
   #saveWhole(request: GateRequest, concludedAt: Millis | null, record: string): void {

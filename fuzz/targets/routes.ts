@@ -221,7 +221,7 @@ function newBench(): RouteBench {
         openReservations: async () => [],
         compareBooks: async () => [],
         bills: async () => ({ ok: false, why: "not here" }),
-        takeBillingTurn: async () => ({ due: false, lastProblems: [] }),
+        takeBillingTurn: async () => ({ due: false, lastProblems: [], nextAt: 0 }),
         billingDone: async () => undefined,
       },
       gate: () => ({

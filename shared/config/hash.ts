@@ -22,7 +22,15 @@ export async function sha256Hex(text: string): Promise<string> {
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** Hashes that were made: a configuration that was read is not changed any more, and is asked for at every authorisation. */
+const hashes = new WeakMap<object, Promise<string>>();
+
 /** The hash of an effective configuration, defaults included: a changed default is a changed configuration. */
 export function effectiveConfigHash(config: object): Promise<string> {
-  return sha256Hex(stableJson(config));
+  let hash = hashes.get(config);
+  if (hash === undefined) {
+    hash = sha256Hex(stableJson(config));
+    hashes.set(config, hash);
+  }
+  return hash;
 }

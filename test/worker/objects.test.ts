@@ -200,7 +200,7 @@ describe("the memory of duties", () => {
     expect(kept.take("a", T0, 60_000)).toEqual({ due: true, memory: null });
     kept.keep("a", "of a", false);
     expect(kept.take("b", T0, 60_000)).toEqual({ due: true, memory: null });
-    expect(kept.take("a", T0 + 59_999, 60_000)).toEqual({ due: false });
+    expect(kept.take("a", T0 + 59_999, 60_000)).toEqual({ due: false, nextAt: T0 + 60_000 });
     expect(kept.take("a", T0 + 60_000, 60_000)).toEqual({ due: true, memory: "of a" });
   });
 
