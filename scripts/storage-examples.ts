@@ -162,6 +162,7 @@ class Life {
         completed: true,
         writtenAt: this.#now,
         unsure: false,
+        mayUndo: false,
       },
       seen: "311-5e6f7081-92a3b4c5",
       changedAt: this.#now,

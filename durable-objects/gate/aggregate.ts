@@ -19,7 +19,7 @@ import type { LookAlike, ObservedCheck } from "../../shared/policy/aggregator.ts
 import type { Millis } from "../../shared/ports.ts";
 import { DEBOUNCE_MS, PAUSED, type AggregateRecord, type AggregateRow, type Aggregates } from "./aggregates.ts";
 import type { GatePorts } from "./ports.ts";
-import { fingerprint } from "./publish.ts";
+import { fingerprint, TWINS_AFTER_MS } from "./publish.ts";
 import type { Store, StoredTask } from "./store.ts";
 
 export interface AggregateContext {
@@ -104,8 +104,8 @@ class Look {
     const until = result.decision === "wait" ? result.until : null;
     const view = aggregateView(result, config, aggregatorLimits(config).timeoutMs);
     if (publish === "none") {
-      await this.#endTwins(view, own, record);
-      return this.#rest({ ...record, round }, config, until);
+      const failure = await this.#endTwins(view, own, record);
+      return this.#rest({ ...record, round }, config, until, failure === null);
     }
 
     // A wait that was ended by a renamed aggregator is over under its old name.
@@ -175,9 +175,13 @@ class Look {
       }
       record = written.record;
     }
-    await this.#endTwins(endedView(why), own, record);
+    const failure = await this.#endTwins(endedView(why), own, record);
+    if (failure !== null && this.#task.tries < UNSAID_TRIES) return this.#failed(failure, record);
     record = { ...record, seen: null, round: { ...record.round, key: "ended", judged: [] } };
     if (how === "renamed" || this.#heardSince()) return this.#next(record, this.#beganAt);
+    // Nobody will look here again, and an older word of ours may still be on its way.
+    const lateAt = lateWordAt(record);
+    if (lateAt !== null && this.#beganAt < lateAt) return this.#next(record, lateAt);
     const { ports, store } = this.#context;
     ports.sql.transaction(() => {
       this.#save(record, false);
@@ -237,17 +241,18 @@ class Look {
     }
     const fresh =
       publish === "new" || before.check.name === null || before.check.completed || known?.status === "completed";
-    let check = before.check;
+    let { check } = before;
     if (fresh) {
-      const series = check.series + 1;
-      check = { series, id: null, name, published: null, completed: false, writtenAt: null, unsure: true };
+      const { series, mayUndo } = check;
+      const first = { id: null, published: null, completed: false, writtenAt: null, unsure: true };
+      check = { ...first, series: series + 1, name, mayUndo };
     } else if (check.published === print) {
       return { kind: "written", record: before };
     } else if (view.conclusion === null && check.writtenAt !== null && now < check.writtenAt + REWRITE_MS) {
       return { kind: "later", record: before, at: check.writtenAt + REWRITE_MS };
     }
     // Intent before call: should the answer be lost, the next look finds the check run by its external id.
-    let record: AggregateRecord = { ...before, check: { ...check, unsure: true } };
+    let record: AggregateRecord = { ...before, check: { ...check, unsure: true, mayUndo: true } };
     aggregates.save(this.#row.headSha, true, { ...record, round: { ...record.round, key: null } });
     const id = check.id ?? (fresh ? null : (known?.id ?? null));
     const body = { externalId: this.#externalId(check.series), ...this.#saying(view) };
@@ -255,7 +260,10 @@ class Look {
       id === null
         ? await github.createCheckRun({ ...body, name, headSha: this.#row.headSha })
         : await github.updateCheckRun(id, body);
-    if (!answer.ok) return { kind: "failed", record, failure: answer.error };
+    if (!answer.ok) {
+      const mayUndo = check.mayUndo || mayArrive(answer.error);
+      return { kind: "failed", record: { ...record, check: { ...record.check, mayUndo } }, failure: answer.error };
+    }
     const completed = view.conclusion !== null;
     const { id: writtenId } = answer.value;
     record = {
@@ -267,15 +275,25 @@ class Look {
 
   /**
    * A create whose answer was lost may arrive after the second one: GitHub then has two check runs, and the one that nobody
-   * writes to would hang. It says what the other one says, once that is the end; what fails here is tried at the next look.
+   * writes to would hang. It says what the other one says, once that is the end. So does the known one where an older word of
+   * ours, given up for want of an answer, has opened it again. The last failure; null: nothing is left open.
    */
-  async #endTwins(view: AggregateView, own: readonly CheckRun[], { check }: AggregateRecord): Promise<void> {
-    if (view.conclusion === null || !check.completed || check.unsure) return;
+  async #endTwins(
+    view: AggregateView,
+    own: readonly CheckRun[],
+    { check }: AggregateRecord,
+  ): Promise<GitHubFailure | null> {
+    if (view.conclusion === null || !check.completed || check.unsure) return null;
+    // A list from before this look's own conclusion does not show it.
+    const listedSince = this.#row.record.check.completed && !this.#row.record.check.unsure;
+    let failure: GitHubFailure | null = null;
     for (const run of own) {
-      if (run.id === check.id || run.status === "completed") continue;
+      if (run.status === "completed" || (run.id === check.id && !listedSince)) continue;
       const externalId = run.externalId ?? this.#externalId(check.series);
-      await this.#context.github.updateCheckRun(run.id, { externalId, ...this.#saying(view) });
+      const answer = await this.#context.github.updateCheckRun(run.id, { externalId, ...this.#saying(view) });
+      if (!answer.ok) failure = answer.error;
     }
+    return failure;
   }
 
   #saying(view: AggregateView) {
@@ -309,11 +327,15 @@ class Look {
   }
 
   /** All said. Looked at again when somebody is heard, when the same facts mean something else, and now and then. */
-  #rest(record: AggregateRecord, config: RepositoryConfig, until: Millis | null): void {
+  #rest(before: AggregateRecord, config: RepositoryConfig, until: Millis | null, twinsEnded = true): void {
     const now = this.#beganAt;
     const every = Math.round(config.limits.reconcile * 1000);
-    const rest = now + Math.min(Math.max(REST_MAX_MS, every), Math.max(every, now - record.changedAt));
-    this.#next(record, Math.max(now, earliest(until, rest)));
+    const rest = now + Math.min(Math.max(REST_MAX_MS, every), Math.max(every, now - before.changedAt));
+    const lateAt = lateWordAt(before);
+    const over = lateAt !== null && now >= lateAt && twinsEnded;
+    const record = over ? { ...before, check: { ...before.check, mayUndo: false } } : before;
+    const next = lateAt === null || over ? rest : earliest(rest, Math.max(lateAt, now + TWINS_AFTER_MS));
+    this.#next(record, Math.max(now, earliest(until, next)));
   }
 
   #next(record: AggregateRecord, at: Millis): void {
@@ -334,6 +356,16 @@ class Look {
   #heardSince(): boolean {
     return (this.#context.aggregates.row(this.#row.headSha)?.heardAt ?? 0) >= this.#beganAt;
   }
+}
+
+/** From when on no older word of ours can arrive any more behind the last one; null: none was given up. */
+function lateWordAt({ check }: AggregateRecord): Millis | null {
+  return check.mayUndo && check.completed && check.writtenAt !== null ? check.writtenAt + TWINS_AFTER_MS : null;
+}
+
+/** Whether a write that failed so may still be performed. */
+function mayArrive({ reason }: GitHubFailure): boolean {
+  return reason === "transport" || reason === "server";
 }
 
 type Written =

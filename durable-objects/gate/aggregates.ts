@@ -28,6 +28,8 @@ export const aggregateRecordSchema = z.object({
     writtenAt: z.number().nullable(),
     /** The last write has no answer yet: what became of it is read before the next one. */
     unsure: z.boolean(),
+    /** A write was given up and another one sent: the first may arrive after all, and undo what was said since. */
+    mayUndo: z.boolean().default(false),
   }),
   /** Fingerprint of what was last seen, and since when nothing else was: how often a head at rest is looked at. */
   seen: z.string().nullable(),
@@ -77,7 +79,16 @@ const MEMORY_MS = 30 * 86_400_000;
 function newRecord(now: Millis, unsure: boolean): AggregateRecord {
   return {
     round: firstRound(now),
-    check: { series: 0, id: null, name: null, published: null, completed: false, writtenAt: null, unsure },
+    check: {
+      series: 0,
+      id: null,
+      name: null,
+      published: null,
+      completed: false,
+      writtenAt: null,
+      unsure,
+      mayUndo: false,
+    },
     seen: null,
     changedAt: now,
     foreign: null,

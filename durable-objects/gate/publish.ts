@@ -28,7 +28,7 @@ const FORBIDDEN_TRIES = 12;
 
 /** The check lane's second kind of task, how long a lost create may still be under way, and how often it is looked for. */
 const TWINS = "twins";
-const TWINS_AFTER_MS = 90_000;
+export const TWINS_AFTER_MS: Millis = 90_000;
 const TWINS_TRIES = 20;
 
 /**

@@ -259,6 +259,61 @@ test("the second check run of an aggregator's create that was sent twice is conc
   expect(said.get("10")).toEqual(said.get("9"));
 });
 
+test("an aggregator's check that an older word of ours opened again after its conclusion is concluded again", async () => {
+  let state = "open";
+  let arrived = false;
+  let answers = true;
+  const said: unknown[] = [];
+  const run = () => ({
+    id: "9",
+    externalId: `aggregate:${HEAD.slice(0, 12)}:1`,
+    appId: "4711",
+    name: "All checks",
+    status: state === "open" || arrived ? "in_progress" : "completed",
+  });
+  const { ports, pass } = gateWith({
+    getPull: () => Promise.resolve(ok({ state, headSha: HEAD, headRef: "topic", draft: false })),
+    listCheckRunsForRef: () => Promise.resolve(ok({ items: said.length === 0 ? [] : [run()], complete: true })),
+    createCheckRun: () => {
+      said.push("made");
+      return Promise.resolve(ok(run()));
+    },
+    updateCheckRun: (_id: string, change: { readonly state: unknown }) => {
+      if (!answers) return Promise.resolve(err({ reason: "transport", timeout: true }));
+      said.push(change.state);
+      arrived = false;
+      return Promise.resolve(ok(run()));
+    },
+  } as unknown as Partial<GitHubClient>);
+  const gate = new Gate(ports);
+  gate.accept(opened);
+  const config = configFrom({ version: 1, required_checks: [{ name: "tests" }], aggregator: { name: "All checks" } });
+  gate.store.rememberConfig("hash", config);
+  gate.store.setMeta("last_config", "hash");
+  const aggregates = new Aggregates(ports.sql, gate.store);
+  aggregates.open(HEAD, 1, ports.clock.now());
+  const look = async (after: number): Promise<void> => {
+    const task = gate.store.taskOf("aggregate", HEAD);
+    if (task === null) throw new Error("a look must be planned");
+    pass(after);
+    const github = ports.github(repository, "77", { kind: "repository" });
+    await lookAtHead(task, { ports, store: gate.store, aggregates, github, repositoryId: repository.id });
+  };
+  await look(5_000);
+  // The conclusion is given up once, and said again: GitHub may perform the first word whenever it likes.
+  [state, answers] = ["closed", false];
+  await look(11_000);
+  [answers, arrived] = [true, true];
+  await look(2_000);
+  expect(said.at(-1)).toMatchObject({ status: "completed" });
+  const ended = said.length;
+  arrived = true;
+  await look(90_000);
+  expect(said.slice(ended)).toEqual([said[ended - 1]]);
+  // Nothing can arrive behind that any more.
+  expect(gate.store.taskOf("aggregate", HEAD)).toBeNull();
+});
+
 test("a check that an older word of ours opened again after its conclusion is concluded again", async () => {
   const known = { id: "1", externalId: "r1:0", status: "queued" };
   let listed: object[] = [];
