@@ -10,12 +10,13 @@ set -u -o pipefail
 say() { printf '[gpu-gate] %s\n' "$*"; }
 
 # call WORD NONCE BODY SECONDS: one POST to the gate; true only for a 2xx. The nonce goes through standard input, never
-# through an argument list that another process could read.
+# through an argument list that another process could read. The body gets how long this container has been up: the gate
+# tells by it how long the image took to arrive, whatever this machine's clock says.
 call() {
   local status
   status=$(printf 'Authorization: Bearer %s\n' "$2" | curl -q --silent --output /dev/null --write-out '%{http_code}' \
     --max-time "$4" --request POST --header @- --header 'Content-Type: application/json' \
-    --user-agent gpu-gate-pod --data-binary "$3" \
+    --user-agent gpu-gate-pod --data-binary "{\"sinceStart\":$SECONDS,${3#\{}" \
     "${GPU_GATE_URL:-}/pod/v1/${GPU_GATE_REPOSITORY_ID:-}/${GPU_GATE_ATTEMPT:-}/$1") || true
   case $status in 2??) return 0 ;; *) say "the gate answered $1 with ${status:-nothing}"; return 1 ;; esac
 }

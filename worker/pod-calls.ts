@@ -58,14 +58,19 @@ async function readWord(request: Request, what: "proof" | "exit"): Promise<PodWo
   if (what === "exit") {
     const exit = podExitSchema.safeParse(json);
     if (!exit.success) return null;
-    const { code, reason, gpuUuid } = exit.data;
-    return { kind: "exit", code, reason, gpuUuid: gpuUuid ?? null };
+    const { code, reason, gpuUuid, sinceStart } = exit.data;
+    return { kind: "exit", code, reason, gpuUuid: gpuUuid ?? null, upMs: upMs(sinceStart) };
   }
   const proof = podProofSchema.safeParse(json);
   if (!proof.success) return null;
-  const { podId, gpuName, gpuUuid, vramMb, cuda, nvrtc, gpuCount, scriptSha256 } = proof.data;
+  const { podId, gpuName, gpuUuid, vramMb, cuda, nvrtc, gpuCount, scriptSha256, sinceStart } = proof.data;
   return {
     kind: "proof",
     proof: { podId, gpuName, gpuUuid, vramMb, driverCuda: cuda, nvrtc, count: gpuCount, scriptHash: scriptSha256 },
+    upMs: upMs(sinceStart),
   };
+}
+
+function upMs(sinceStart: number | undefined): number | null {
+  return sinceStart === undefined ? null : sinceStart * 1000;
 }

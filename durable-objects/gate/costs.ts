@@ -97,6 +97,7 @@ export function openCost(
       attempt === null || attempt.createSentAt === null || attempt.number === 0
         ? null
         : Math.max(0, line.paid_from - attempt.createSentAt),
+    boot: request === null ? null : (attempt?.boot ?? null),
   };
   const run = attempt?.run ?? null;
   const report = costReport(facts, run === null ? { jobs: [], rules: NO_RULES, observations: {} } : null);

@@ -10,13 +10,15 @@ import { sameDigest } from "../../shared/same-secret.ts";
 import type { Steps } from "./steps.ts";
 import type { Store } from "./store.ts";
 
+/** `upMs`: how long its container had been up when it called, by its own word; null or left out: not said. */
 export type PodWord =
-  | { readonly kind: "proof"; readonly proof: Omit<Proof, "at"> }
+  | { readonly kind: "proof"; readonly proof: Omit<Proof, "at">; readonly upMs?: Millis | null }
   | {
       readonly kind: "exit";
       readonly code: number | null;
       readonly reason?: string | null;
       readonly gpuUuid?: string | null;
+      readonly upMs?: Millis | null;
     };
 
 /** Inside a transaction of the caller's. False: it is not exactly the expected call, or its proof is not good enough. */
@@ -38,8 +40,16 @@ export function takePodCall(
           attemptId,
           proof: { ...word.proof, at: now },
           knownBad: steps.knownBad(known.requestId, word.proof.gpuUuid),
+          upMs: word.upMs ?? null,
         }
-      : { kind: "exit", attemptId, code: word.code, reason: word.reason ?? null, gpuUuid: word.gpuUuid ?? null };
+      : {
+          kind: "exit",
+          attemptId,
+          code: word.code,
+          reason: word.reason ?? null,
+          gpuUuid: word.gpuUuid ?? null,
+          upMs: word.upMs ?? null,
+        };
   const step = steps.apply(known.requestId, event);
   if (step === null || step.ignored !== null) return false;
   // A proof that is not good enough is kept, and answered like none: the runner must not start on that machine.

@@ -369,6 +369,7 @@ function strayAttempt(podId: string, since: Millis, pricePerHour: number | null)
       runtimeSeen: false,
       machineSeen: false,
     },
+    boot: { machineAt: null, containerAt: null },
     proof: null,
     onlineAt: null,
     exit: null,

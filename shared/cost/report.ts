@@ -7,7 +7,7 @@
 import * as z from "zod";
 import type { RepositoryConfig } from "../config/schema.ts";
 import type { PodCostRecord, RecordSource } from "./record.ts";
-import { defaultStageRules, stageCost, type JobTimes, type StageRules } from "./stage-cost.ts";
+import { defaultStageRules, stageCost, type BootTimes, type JobTimes, type StageRules } from "./stage-cost.ts";
 
 const millis = z.number();
 const micros = z.int();
@@ -96,6 +96,8 @@ export interface CostFacts {
   readonly deletedAt: number;
   readonly provenAt: number;
   readonly createMs: number | null;
+  /** How the pod came up, by our clock; null for a pod of no attempt, left out in lines of earlier deployments. */
+  readonly boot?: BootTimes | null;
 }
 
 /** What GitHub says about the jobs of the attempt's run; null while it was not read. Times in milliseconds. */
@@ -123,6 +125,7 @@ export function costReport(facts: CostFacts, read: CostJobs | null): CostReport 
     deletedAt: facts.deletedAt * 1000,
     jobs: (read?.jobs ?? []).map(inMicros),
     rules: read?.rules ?? { gpuJobNameEndsWith: "", steps: [] },
+    boot: bootOf(facts, read),
   });
   return {
     ...facts.about,
@@ -143,6 +146,13 @@ export function costReport(facts: CostFacts, read: CostJobs | null): CostReport 
     flags: read === null ? [...report.flags, "jobs-not-read"] : [...report.flags],
     observations: { ...read?.observations },
   };
+}
+
+function bootOf({ boot = null }: CostFacts, read: CostJobs | null): BootTimes | null {
+  // While nobody knows whether a job ran, a container that was not seen may have been at work all the same.
+  if (boot === null || (read === null && boot.containerAt === null)) return null;
+  const inMicro = (at: number | null) => (at === null ? null : at * 1000);
+  return { machineAt: inMicro(boot.machineAt), containerAt: inMicro(boot.containerAt) };
 }
 
 function inMicros(job: JobTimes): JobTimes {

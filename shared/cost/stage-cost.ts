@@ -6,6 +6,10 @@
  * exactly, to the microsecond and to the micro-dollar. What is unknown stays null. Doubtful times are flagged and
  * cleared up in the least surprising way; they never cost the report, and never the verdict.
  *
+ * Start-up itself is cut by when the pod had a machine and when its container began, as far as both are known: RunPod bills
+ * from the rent on, the pull of the image included, and says neither when it begins nor when it ends (runpod-facts quirks 9
+ * and 11). A machine's own time cannot be told from the pull where it was first seen together with the container.
+ *
  * Instants and durations here are whole microseconds, the finest that any provider writes.
  */
 import { MICRO_PER_USD, type MicroUsd } from "./estimate.ts";
@@ -44,6 +48,8 @@ export interface JobTimes {
   readonly startedAt: number | null;
   readonly completedAt: number | null;
   readonly steps: readonly StepTimes[];
+  /** The runner it was given to; null: to none. Left out where GitHub was not asked. */
+  readonly runnerId?: string | null;
 }
 
 export interface StepTimes {
@@ -53,6 +59,12 @@ export interface StepTimes {
   readonly completedAt: number | null;
 }
 
+/** How a pod came up. Null: nobody saw it. */
+export interface BootTimes {
+  readonly machineAt: number | null;
+  readonly containerAt: number | null;
+}
+
 export interface StageCostInput {
   readonly record: PodCostRecord;
   readonly gpuTypeId: string;
@@ -60,6 +72,8 @@ export interface StageCostInput {
   /** The jobs of the attempt's own run; an empty list for a pod that was never given a job. */
   readonly jobs: readonly JobTimes[];
   readonly rules: StageRules;
+  /** Left out: the pull of the image is part of the start-up. */
+  readonly boot?: BootTimes | null;
 }
 
 export type StageFlag =
@@ -72,7 +86,13 @@ export type StageFlag =
   | "steps-overlap"
   | "stages-exceed-window"
   /** A step that ended before it started, or lay outside the window: left out. */
-  | "step-left-out";
+  | "step-left-out"
+  /** When the container began was not seen: the pull of its image is not told from the rest. */
+  | "image-pull-unknown"
+  /** The machine was first seen together with the container: `image_pull` begins with the paid time. */
+  | "image-pull-with-machine"
+  /** Nothing was ever heard of the container: `image_pull` lasts until the pod's end. */
+  | "image-pull-unfinished";
 
 export interface Stage {
   readonly name: string;
@@ -112,7 +132,7 @@ export function stageCost(input: StageCostInput): StageReport {
   const job = gpuJobs.length === 1 ? gpuJobs[0] : undefined;
 
   const paidMicros = window === null ? null : window.end - window.begin;
-  const durations = window === null ? null : cut(window, job, input.rules, flags);
+  const durations = window === null ? null : cut(window, job, input, flags);
   return {
     podId: record.podId,
     gpuTypeId: input.gpuTypeId,
@@ -161,17 +181,22 @@ function windowOf(begin: number | null, end: number | null, flags: Set<StageFlag
 function cut(
   window: Window,
   job: JobTimes | undefined,
-  rules: StageRules,
+  { rules, boot = null }: StageCostInput,
   flags: Set<StageFlag>,
 ): ReadonlyMap<string, number> {
   const paid = window.end - window.begin;
   const stages = new Map<string, number>();
-  if (job !== undefined && (job.startedAt === null || job.completedAt === null)) flags.add("job-times-unknown");
-  if (job === undefined || job.startedAt === null || job.completedAt === null) {
-    return stages.set("unassigned_overhead", paid);
-  }
   const add = (name: string, micros: number) => stages.set(name, (stages.get(name) ?? 0) + micros);
-  add("runner_startup_and_queue", Math.max(0, Math.min(job.startedAt, window.end) - window.begin));
+  if (job !== undefined && (job.startedAt === null || job.completedAt === null)) flags.add("job-times-unknown");
+  // GitHub gives times to a job that was cancelled in the queue as well: it never had the machine.
+  const queued = boot !== null && job?.runnerId === null;
+  if (job === undefined || job.startedAt === null || job.completedAt === null || queued) {
+    addBoot(window, window.end, boot, true, add, flags);
+    return stages.set("unassigned_overhead", paid - sum(stages));
+  }
+  const ready = Math.max(window.begin, Math.min(job.startedAt, window.end));
+  const up = addBoot(window, ready, boot, false, add, flags);
+  add("runner_startup_and_queue", ready - up);
   add("cleanup_and_queue", Math.max(0, window.end - Math.max(job.completedAt, window.begin)));
   let previous = window.begin;
   for (const step of job.steps) {
@@ -195,6 +220,33 @@ function cut(
   if (remainder < 0) shrink(stages, -remainder);
   if (remainder < -EXCESS_ALLOWANCE_MICROS) flags.add("stages-exceed-window");
   return stages.set("unassigned_overhead", Math.max(0, remainder));
+}
+
+/**
+ * The stages before the container began; gives when that was, or the window's begin where it cannot be told. `ready`: when
+ * the job had its runner, or the window's end. `last`: no job followed, so what never ended lasted until then.
+ */
+function addBoot(
+  window: Window,
+  ready: number,
+  boot: BootTimes | null,
+  last: boolean,
+  add: (name: string, micros: number) => void,
+  flags: Set<StageFlag>,
+): number {
+  if (boot === null) return window.begin;
+  const { machineAt, containerAt } = boot;
+  if (containerAt === null && (machineAt === null || !last)) {
+    flags.add("image-pull-unknown");
+    return window.begin;
+  }
+  if (containerAt === null) flags.add("image-pull-unfinished");
+  const within = (at: number, from: number, to: number) => Math.max(from, Math.min(at, to));
+  const up = within(containerAt ?? ready, window.begin, ready);
+  if (machineAt === null || machineAt > up) flags.add("image-pull-with-machine");
+  else if (machineAt > window.begin) add("machine_assignment", machineAt - window.begin);
+  add("image_pull", up - (machineAt === null || machineAt > up ? window.begin : within(machineAt, window.begin, up)));
+  return up;
 }
 
 /** Takes what the stages have too much from the longest ones, so that the report still adds up. */

@@ -4,9 +4,10 @@
  * Every state answers every event, if only by saying why nothing changes (`ignored`). The table of states and events is in
  * docs/states.md and is tested row by row.
  */
+import type { Millis } from "../ports.ts";
 import { unreachable } from "../result.ts";
 import type { Proof, GateRequest } from "./model.ts";
-import { countPullLooks } from "./judge.ts";
+import { bootedBy, countPullLooks } from "./judge.ts";
 import { audit, conclude, go, ignore, noted, type Step, type Surroundings } from "./step.ts";
 import { authorize, authorizing, granted, preparing, queued, waiting } from "./states/early.ts";
 import { cleaning, startCleaning } from "./states/cleaning.ts";
@@ -28,13 +29,21 @@ export type GateEvent =
   | { readonly kind: "hint"; readonly stranger?: Stranger }
   | { readonly kind: "lock-granted"; readonly fence: number }
   /** `knownBad`: how often this GPU is remembered as having failed an attempt. */
-  | { readonly kind: "proof"; readonly attemptId: string; readonly proof: Proof; readonly knownBad?: number }
+  | {
+      readonly kind: "proof";
+      readonly attemptId: string;
+      readonly proof: Proof;
+      readonly knownBad?: number;
+      /** How long the container had been up; null or left out: not said. */
+      readonly upMs?: Millis | null;
+    }
   | {
       readonly kind: "exit";
       readonly attemptId: string;
       readonly code: number | null;
       readonly reason?: string | null;
       readonly gpuUuid?: string | null;
+      readonly upMs?: Millis | null;
     }
   /** A word to end this request: an operator's, or a user's. `inFlight`: the main task is being performed right now. */
   | { readonly kind: "stop"; readonly verdict: Verdict; readonly inFlight: boolean };
@@ -56,7 +65,7 @@ export function decide(request: GateRequest, event: GateEvent, around: Surroundi
         ? granted(request, request.state, event.fence, around)
         : ignore(request, "does not wait for the lock");
     case "proof":
-      return proof(request, event.attemptId, event.proof, event.knownBad ?? 0, around);
+      return proof(request, event, around);
     case "exit":
       return exit(request, event, around);
     case "stop":
@@ -144,7 +153,8 @@ function stranger(request: GateRequest, who: Stranger): Step {
  * The pod's proof. Single use: a second one, one for another attempt or one that comes after the runner was seen online
  * changes nothing (design 3.4). After an ambiguous create it names the pod, which the look-up then adopts.
  */
-function proof(request: GateRequest, attemptId: string, given: Proof, knownBad: number, around: Surroundings): Step {
+function proof(request: GateRequest, event: Extract<GateEvent, { kind: "proof" }>, around: Surroundings): Step {
+  const { attemptId, proof: given, knownBad = 0 } = event;
   const state = request.state;
   if (state.kind !== "provisioning") return ignore(request, "no attempt waits for a proof");
   const attempt = state.attempt;
@@ -154,7 +164,9 @@ function proof(request: GateRequest, attemptId: string, given: Proof, knownBad: 
     return ignore(request, "no attempt waits for a proof");
   }
   if (attempt.pod !== null && attempt.pod.id !== given.podId) return ignore(request, "the proof names another pod");
-  const known: GateRequest = { ...request, state: { ...state, attempt: { ...attempt, proof: given, knownBad } } };
+  const boot = bootedBy(attempt, event.upMs ?? null, around.now);
+  const told = { ...attempt, proof: given, knownBad, boot };
+  const known: GateRequest = { ...request, state: { ...state, attempt: told } };
   const note = audit("pod.proof", null, {
     attempt: attemptId,
     pod: given.podId,
@@ -166,7 +178,6 @@ function proof(request: GateRequest, attemptId: string, given: Proof, knownBad: 
     at: around.now,
   });
   // What is looked at next changes with the proof: the look that waits is replaced, one under way means nothing any more.
-  const told = { ...attempt, proof: given, knownBad };
   switch (state.step) {
     case "start":
       return go(known, { ...state, attempt: told }, observeStart(known, told), around.now, { audit: [note] });
@@ -187,7 +198,9 @@ function exit(request: GateRequest, event: Extract<GateEvent, { kind: "exit" }>,
   const attempt = state.attempt;
   if (attempt === null || attempt.id !== attemptId) return ignore(request, "not the current attempt");
   if (attempt.exit !== null) return ignore(request, "the exit was told already");
-  const told = { ...attempt, exit: { at: around.now, code, reason, gpuUuid: event.gpuUuid ?? null } };
+  // Once the proof is taken a job may speak for the pod: what is known of its start stays.
+  const boot = attempt.proof === null ? bootedBy(attempt, event.upMs ?? null, around.now) : attempt.boot;
+  const told = { ...attempt, exit: { at: around.now, code, reason, gpuUuid: event.gpuUuid ?? null }, boot };
   const note = audit("pod.exit", null, { attempt: attemptId, code, why: reason });
   if (state.kind === "executing") return noted({ ...request, state: { ...state, attempt: told } }, true, [note]);
   return noted({ ...request, state: { ...state, attempt: told } }, state.step === "start", [note]);

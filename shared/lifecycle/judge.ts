@@ -116,10 +116,14 @@ const DEATHS: Readonly<Record<DeadWhy, string>> = {
 };
 
 /** Folds a sighting into the stored pod. The first start time stays: a restart loop must not move deadlines. */
-export function rememberPod(attempt: Attempt, pod: PodFacts): Attempt {
-  const known = attempt.pod;
+export function rememberPod(attempt: Attempt, pod: PodFacts, now: Millis): Attempt {
+  const { pod: known, boot } = attempt;
   return {
     ...attempt,
+    boot: {
+      machineAt: boot.machineAt ?? (pod.machineAssigned ? now : null),
+      containerAt: boot.containerAt ?? (pod.runtimeUp === true ? now : null),
+    },
     pod: {
       id: pod.id,
       gpuId: pod.gpuId ?? known?.gpuId ?? null,
@@ -132,6 +136,13 @@ export function rememberPod(attempt: Attempt, pod: PodFacts): Attempt {
       machineSeen: (known?.machineSeen ?? false) || pod.machineAssigned,
     },
   };
+}
+
+/** What a call of the start script says of the container's beginning; a look may have shown it earlier. */
+export function bootedBy({ boot }: Attempt, upMs: Millis | null, now: Millis): Attempt["boot"] {
+  // A script that does not say was up by now.
+  const saidAt = now - Math.max(0, upMs ?? 0);
+  return { ...boot, containerAt: Math.min(boot.containerAt ?? saidAt, saidAt) };
 }
 
 /** The instant setup and lifetime are measured from: the first start time we stored, else our create time. */

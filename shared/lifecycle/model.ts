@@ -201,6 +201,13 @@ export const attemptSchema = z.object({
       machineSeen: z.boolean(),
     })
     .nullable(),
+  /**
+   * How its pod came up, by our clock; for the report of its cost. `machineAt`: the first look that showed a machine.
+   * `containerAt`: when the container began, by the start script's own word, else the first look that showed it at work.
+   */
+  boot: z
+    .object({ machineAt: millis.nullable(), containerAt: millis.nullable() })
+    .default({ machineAt: null, containerAt: null }),
   proof: proofSchema.nullable(),
   onlineAt: millis.nullable(),
   /** The start script's last words. `reason` is one of its own words, `gpuUuid` the card as far as it had come. */

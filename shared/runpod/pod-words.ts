@@ -6,10 +6,14 @@
  */
 import * as z from "zod";
 
+/** Whole seconds since the start script began in its container, when this call was made. Left out by older scripts. */
+const sinceStart = z.int().min(0).max(1_000_000).optional();
+
 const dotted = z.string().regex(/^\d{1,4}\.\d{1,4}$/);
 
 /** The machine as its start script found it, before the runner started. */
 export const podProofSchema = z.object({
+  sinceStart,
   podId: z.string().min(1).max(100),
   gpuName: z.string().min(1).max(200),
   gpuUuid: z.string().regex(/^GPU-[A-Za-z0-9-]{1,80}$/),
@@ -53,6 +57,7 @@ export const podExitReasons = [
 export type PodExitReason = (typeof podExitReasons)[number];
 
 export const podExitSchema = z.object({
+  sinceStart,
   reason: z.enum(podExitReasons),
   /** The process's exit code; the runner's own for `runner-exited`. */
   code: z.int().min(0).max(255),

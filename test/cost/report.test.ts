@@ -86,13 +86,16 @@ describe("the report of a pod", () => {
         time,
         time,
         fc.double({ min: 0.01, max: 4, noNaN: true }),
-        (steps, from, to, price) => {
+        fc.option(fc.tuple(time, time), { nil: null }),
+        (steps, from, to, price, seen) => {
           const read = jobs(
             steps.map(([name, a, b]) => step(name, a, b)),
             from,
             to,
           );
-          const report = costReport(facts({ prices: { preDelete: price, startup: null, list: null } }), read);
+          const [machineAt, containerAt] = (seen ?? []).map((at) => (at === null ? null : T0 + at));
+          const boot = seen === null ? null : { machineAt: machineAt ?? null, containerAt: containerAt ?? null };
+          const report = costReport(facts({ prices: { preDelete: price, startup: null, list: null }, boot }), read);
           const sum = (of: (stage: NonNullable<typeof report.stages>[number]) => number) =>
             (report.stages ?? []).reduce((total, stage) => total + of(stage), 0);
           expect(sum((stage) => stage.durationMs)).toBe(100_000);
@@ -101,6 +104,91 @@ describe("the report of a pod", () => {
         },
       ),
     );
+  });
+
+  describe("N135: tells the pull of the image from the rest of the start", () => {
+    const stagesOf = (boot: CostFacts["boot"], read: CostJobs | null) => {
+      const { stages, flags } = costReport(facts({ boot: boot ?? null }), read);
+      return { stages: Object.fromEntries((stages ?? []).map((one) => [one.name, one.durationMs])), flags };
+    };
+    const at = (machine: number | null, container: number | null) => ({
+      machineAt: machine === null ? null : T0 + machine,
+      containerAt: container === null ? null : T0 + container,
+    });
+    const ran = jobs([step("Run GPU tests", 20_000, 90_000)]);
+    const queued = jobs([step("Run GPU tests", 90_000, 90_000, "cancelled")], 20_000, 90_000);
+    const none = { ...queued, jobs: queued.jobs.map((job) => ({ ...job, runnerId: null })) };
+
+    it.each<[string, ReturnType<typeof at>, CostJobs | null, Record<string, number>, string[]]>([
+      [
+        "of a pod that had its job",
+        at(3_000, 15_000),
+        ran,
+        { machine_assignment: 3_000, image_pull: 12_000, runner_startup_and_queue: 5_000, tests: 70_000 },
+        [],
+      ],
+      [
+        "with the machine already there at the create's answer",
+        at(-500, 15_000),
+        ran,
+        { image_pull: 15_000, runner_startup_and_queue: 5_000 },
+        [],
+      ],
+      [
+        "which began with the paid time when the machine was first seen behind the container",
+        at(16_000, 15_000),
+        ran,
+        { image_pull: 15_000, runner_startup_and_queue: 5_000 },
+        ["image-pull-with-machine"],
+      ],
+      [
+        "never longer than until the job started",
+        at(0, 60_000),
+        ran,
+        { image_pull: 20_000, runner_startup_and_queue: 0 },
+        [],
+      ],
+      [
+        "not at all when the container was not seen and a job ran",
+        at(0, null),
+        ran,
+        { runner_startup_and_queue: 20_000 },
+        ["image-pull-unknown"],
+      ],
+      [
+        "of a pod without a job, whatever times GitHub gives to one that was cancelled in the queue",
+        at(3_000, 15_000),
+        none,
+        { machine_assignment: 3_000, image_pull: 12_000, unassigned_overhead: 85_000 },
+        [],
+      ],
+      [
+        "until the end when nothing was ever heard of the container",
+        at(3_000, null),
+        none,
+        { machine_assignment: 3_000, image_pull: 97_000, unassigned_overhead: 0 },
+        ["image-pull-unfinished"],
+      ],
+      [
+        "not at all of a pod that nobody saw",
+        at(null, null),
+        none,
+        { unassigned_overhead: 100_000 },
+        ["image-pull-unknown"],
+      ],
+      ["not yet while the jobs are not read", at(0, null), null, { unassigned_overhead: 100_000 }, ["jobs-not-read"]],
+    ])("%s", (_what, boot, read, stages, flags) => {
+      const told = stagesOf(boot, read);
+      expect(told.stages).toMatchObject(stages);
+      expect(told.flags).toEqual(flags);
+      const pull = Object.keys(stages).filter((name) => name === "image_pull" || name === "machine_assignment");
+      expect(Object.keys(told.stages).filter((name) => /pull|machine/.test(name))).toEqual(pull);
+      expect(Object.values(told.stages).reduce((sum, ms) => sum + ms, 0)).toBe(100_000);
+    });
+
+    it("and shows it on the check", () => {
+      expect(costMarkdown([costReport(facts({ boot: at(3_000, 15_000) }), ran)])).toContain("| image pull | 12.0 |");
+    });
   });
 
   it("takes the start's snapshot when the last record is missing, then the list price, and says which", () => {

@@ -224,8 +224,11 @@ async function serve(request: IncomingMessage, secret: string, gate: Gate | null
   const body: unknown = JSON.parse(text);
   const attempt = decodeURIComponent(call[2] ?? "");
   if (call[3] === "exit") {
-    const { code, reason, gpuUuid } = podExitSchema.parse(body);
-    return (await gate.podCall(attempt, nonce, { kind: "exit", code, reason, gpuUuid: gpuUuid ?? null })) ? 204 : 404;
+    const { code, reason, gpuUuid, sinceStart = 0 } = podExitSchema.parse(body);
+    const upMs = sinceStart * 1000;
+    return (await gate.podCall(attempt, nonce, { kind: "exit", code, reason, gpuUuid: gpuUuid ?? null, upMs }))
+      ? 204
+      : 404;
   }
   const proof = podProofSchema.parse(body);
   const taken = await gate.podCall(attempt, nonce, {
@@ -240,6 +243,7 @@ async function serve(request: IncomingMessage, secret: string, gate: Gate | null
       count: proof.gpuCount,
       scriptHash: proof.scriptSha256,
     },
+    upMs: (proof.sinceStart ?? 0) * 1000,
   });
   return taken ? 204 : 404;
 }

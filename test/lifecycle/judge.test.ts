@@ -1,6 +1,7 @@
 /** Judgements over what was read: the job's evidence, the assigned GPU, the pod's life, the pull request. */
 import { describe, expect, test } from "vitest";
 import {
+  bootedBy,
   countPullLooks,
   judgeAssignment,
   judgeJob,
@@ -143,7 +144,7 @@ describe("the assigned GPU (N84)", () => {
 });
 
 describe("the pod's life", () => {
-  const seenRunning = rememberPod(attemptAt("bought"), pod());
+  const seenRunning = rememberPod(attemptAt("bought"), pod(), T0);
 
   test.each(["EXITED", "ERROR", "TERMINATED", "TERMINATING", "DEAD", "STOPPED"] as const)("%s is dead", (status) => {
     expect(podDead(pod({ status }), seenRunning)).not.toBeNull();
@@ -160,8 +161,21 @@ describe("the pod's life", () => {
 
   test("only a container that was shown counts as seen", () => {
     for (const runtimeUp of [false, null]) {
-      expect(rememberPod(attemptAt("bought"), pod({ runtimeUp })).pod?.runtimeSeen).toBe(false);
+      expect(rememberPod(attemptAt("bought"), pod({ runtimeUp }), T0).pod?.runtimeSeen).toBe(false);
     }
+  });
+
+  test("the first looks that show a machine and a container are remembered; the script's own word can only be earlier", () => {
+    const none = rememberPod(attemptAt("bought"), pod({ machineAssigned: false, runtimeUp: null }), T0);
+    expect(none.boot).toEqual({ machineAt: null, containerAt: null });
+    const placed = rememberPod(none, pod({ runtimeUp: null }), T0 + 10_000);
+    const seen = rememberPod(placed, pod(), T0 + 40_000);
+    const later = rememberPod(seen, pod(), T0 + 55_000);
+    expect(later.boot).toEqual({ machineAt: T0 + 10_000, containerAt: T0 + 40_000 });
+    expect(bootedBy(later, 25_000, T0 + 60_000).containerAt).toBe(T0 + 35_000);
+    // Begun again since: the image was there before.
+    expect(bootedBy(later, 5_000, T0 + 60_000).containerAt).toBe(T0 + 40_000);
+    expect(bootedBy(placed, null, T0 + 60_000).containerAt).toBe(T0 + 60_000);
   });
 
   test("N22: a start time that moves is a restart; the same instant without its fraction is not", () => {
@@ -174,6 +188,7 @@ describe("the pod's life", () => {
     const later = rememberPod(
       seenRunning,
       pod({ startedAt: T0 + 9_000, pricePerHour: 0, gpuId: null, runtimeUp: null }),
+      T0,
     );
     expect(later.pod).toMatchObject({ startedAt: T0, pricePerHour: 0.2, gpuId: "GPU A", runtimeSeen: true });
   });

@@ -1,6 +1,7 @@
 /** Stories of one lock hold: what makes a pod accepted or rejected, and by when. */
 import { describe, expect, test } from "vitest";
 
+import { costReport } from "../../shared/cost/report.ts";
 import type { Outcomes } from "../../shared/lifecycle/tasks.ts";
 import { outcomes } from "./events.ts";
 import {
@@ -262,6 +263,51 @@ describe("deadlines of a starting pod, measured from our create", () => {
     story.observe({ pod: UNREAD });
     expect(story.now).toBe(T0 + 420 * SECOND);
     expect(story.reasons).toContain("attempt-no-registration");
+  });
+
+  test("N135: an image that takes 14 minutes is capped by the start-up budget, and what it cost is told as the pull's", () => {
+    const story = buy(planned().reachCreate(), { machineAssigned: false });
+    const pulling = { runtimeUp: null, startedAt: null } as const;
+    story.observe(up("pod-1", { ...pulling, machineAssigned: false }));
+    story.lookUntil(T0 + 14 * MINUTE, up("pod-1", pulling));
+    expect(story.reasons).toContain("attempt-no-registration");
+    const { boot } = story.state("provisioning").attempt ?? {};
+    story.remove();
+    const [opened, closed] = story.ledger;
+    if (opened?.kind !== "open" || closed?.kind !== "close") throw new Error("one line, closed");
+    expect(closed.closedAt).toBe(T0 + 420 * SECOND);
+    const report = costReport(
+      {
+        about: {
+          attemptId: "r1-1",
+          podId: "pod-1",
+          requestId: "r1",
+          attemptNumber: 1,
+          prNumber: 7,
+          headSha: null,
+          testedSha: null,
+          outcome: closed.outcome,
+          accepted: false,
+        },
+        place: { gpu: null, tier: null, dataCenter: null },
+        prices: { preDelete: 0.36, startup: null, list: null },
+        paidFrom: opened.paidFrom,
+        deletedAt: closed.closedAt,
+        provenAt: closed.provenAt,
+        createMs: null,
+        boot: boot ?? null,
+      },
+      { jobs: [], rules: { gpuJobNameEndsWith: "", steps: [] }, observations: {} },
+    );
+    // The machine was there in the second look; 418 s are paid, from the create's answer on.
+    const machine = (boot?.machineAt ?? 0) - opened.paidFrom;
+    expect(machine).toBe(15 * SECOND);
+    expect(report.stages?.map(({ name, durationMs }) => [name, durationMs])).toEqual([
+      ["machine_assignment", machine],
+      ["image_pull", 418 * SECOND - machine],
+      ["unassigned_overhead", 0],
+    ]);
+    expect(report).toMatchObject({ cost: 41_800, flags: ["image-pull-unfinished"] });
   });
 
   test("N22: a container that is restarted for ever does not move the deadline", () => {

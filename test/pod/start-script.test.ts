@@ -31,6 +31,7 @@ describe("a good machine", () => {
       [`${base}/exit`, canaries.exit],
     ]);
     expect(podProofSchema.parse(run.calls[0]?.body)).toEqual({
+      sinceStart: expect.any(Number),
       podId: "pod12345",
       gpuName: healthyGpu.name,
       gpuUuid: healthyGpu.uuid,
@@ -47,6 +48,7 @@ describe("a good machine", () => {
     // Once the card is read, every last word names it: a machine that fails is known by it.
     expect(exitCall(run)).toEqual({
       bearer: canaries.exit,
+      sinceStart: expect.any(Number),
       reason: "runner-exited",
       code: 3,
       gpuUuid: healthyGpu.uuid,
@@ -225,7 +227,10 @@ describe("the proof", () => {
   it("is repeated until the gate takes it", async () => {
     const run = await runPod({ proofStatus: (call) => (call === 0 ? 503 : 201) });
     expect(run.calls.map((call) => call.path)).toEqual([`${base}/proof`, `${base}/proof`, `${base}/exit`]);
-    expect(run.calls[1]?.body).toEqual(run.calls[0]?.body);
+    const [first, second] = run.calls.map((call) => call.body as Record<string, unknown>);
+    // Everything but how long the container has been up: the pause between the two is a second.
+    expect(second).toEqual({ ...first, sinceStart: second?.["sinceStart"] });
+    expect(podProofSchema.parse(second).sinceStart).toBeGreaterThan(podProofSchema.parse(first).sinceStart ?? 99);
     expect(run.runner).not.toBeNull();
   });
 

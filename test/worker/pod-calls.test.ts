@@ -72,6 +72,7 @@ describe("a pod's call", () => {
             count: 1,
             scriptHash: "e".repeat(64),
           },
+          upMs: null,
         },
       },
     ]);
@@ -81,6 +82,17 @@ describe("a pod's call", () => {
     const { given, heard } = listening();
     expect((await call(given, { path: "101/a1/exit", body: { reason: "runner-exited", code: 3 } })).status).toBe(204);
     expect(heard.map((one) => one.word)).toMatchObject([{ kind: "exit", code: 3, reason: "runner-exited" }]);
+  });
+
+  it("hands over how long the container was up, in milliseconds, and nothing that cannot be", async () => {
+    const { given, heard } = listening();
+    const exit = { reason: "smoke-failed", code: 1 };
+    await call(given, { body: { ...PROOF, sinceStart: 12 } });
+    await call(given, { path: "101/a1/exit", body: { ...exit, sinceStart: 7 } });
+    expect(heard.map((one) => one.word)).toMatchObject([{ upMs: 12_000 }, { upMs: 7_000 }]);
+    for (const sinceStart of [-1, 0.5, "3", 1e9]) {
+      expect((await call(given, { body: { ...PROOF, sinceStart } })).status).toBe(404);
+    }
   });
 
   it("takes fields that a newer start script adds", async () => {

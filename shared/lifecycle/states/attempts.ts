@@ -166,6 +166,7 @@ function beginAttempt(request: GateRequest, state: Provisioning, around: Surroun
     createSentAt: null,
     paidFrom: null,
     pod: null,
+    boot: { machineAt: null, containerAt: null },
     proof: null,
     onlineAt: null,
     exit: null,

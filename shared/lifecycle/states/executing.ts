@@ -87,7 +87,7 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
   const sighting = seen.pod?.known === true ? seen.pod.value : null;
   const facts = sighting?.pod ?? null;
   const dead = facts === null ? null : podDead(facts, before.attempt);
-  const attempt = facts === null ? before.attempt : rememberPod(before.attempt, facts);
+  const attempt = facts === null ? before.attempt : rememberPod(before.attempt, facts, now);
   const jobSeen = seen.job;
   const silent = jobSeen !== undefined && !jobSeen.known;
   const run = jobSeen?.known === true ? jobSeen.value : null;

@@ -157,7 +157,7 @@ function havePod(
   around: Surroundings,
   strays: Step["strays"],
 ): Step {
-  const owned: Attempt = rememberPod({ ...attempt, paidFrom: attempt.paidFrom ?? paidFrom }, pod);
+  const owned: Attempt = rememberPod({ ...attempt, paidFrom: attempt.paidFrom ?? paidFrom }, pod, around.now);
   const counted: GateRequest = { ...request, counts: { ...request.counts, pods: request.counts.pods + 1 } };
   const extras: Extras = {
     strays,
@@ -258,7 +258,7 @@ export function starting(
   const sighting = seen.pod?.known === true ? seen.pod.value : null;
   const facts = sighting?.pod ?? null;
   const dead = facts === null ? null : podDead(facts, before);
-  const attempt = facts === null ? before : rememberPod(before, facts);
+  const attempt = facts === null ? before : rememberPod(before, facts, now);
   const turnDown = (reason: Parameters<typeof reject>[3], detail: string, how?: Parameters<typeof reject>[6]) =>
     reject(request, state, attempt, reason, detail, around, how);
 
