@@ -168,3 +168,9 @@ export function backoff(tries: number, now: Millis, retryAt: Millis | null): Mil
   const pause = Math.min(60_000, 1_000 * 2 ** Math.min(10, Math.max(0, tries - 1)));
   return Math.max(now + pause, retryAt ?? 0);
 }
+
+/** The same for what is tried over and over since an instant: the pause grows with the wait, from four seconds to a minute. */
+export function backoffSince(since: Millis, now: Millis, retryAt: Millis | null): Millis {
+  const pause = Math.min(60_000, Math.max(4_000, (now - since) / 4));
+  return Math.max(now + Math.round(pause), retryAt ?? 0);
+}

@@ -47,7 +47,10 @@ export function withoutSecrets(text: string, secrets: readonly string[]): string
     let form = secret;
     for (let depth = 0; depth <= DEPTH; depth += 1) {
       clean = clean.replaceAll(form, BLOT);
-      form = JSON.stringify(form).slice(1, -1);
+      const inside = JSON.stringify(form).slice(1, -1);
+      // Nothing in it has to be escaped: it stands in any string as it is.
+      if (inside === form) break;
+      form = inside;
     }
     if (ESCAPED.test(clean)) clean = withoutEscaped(secret, clean);
   }

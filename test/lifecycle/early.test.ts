@@ -210,6 +210,19 @@ describe("preparing", () => {
     expect(one.verdict).toEqual(STOP);
   });
 
+  test("a start that is not possible yet is tried more and more seldom, and at least once a minute", () => {
+    const one = story(states.preparing("dispatch"), "dispatch-prepare");
+    const pauses: number[] = [];
+    for (let last = T0; one.now < T0 + 1_200 * SECOND; last = one.now) {
+      one.answer("dispatch-prepare", outcomes["dispatch-prepare"]["not-sent"]);
+      pauses.push(Math.round((one.now - last) / SECOND));
+    }
+    expect(pauses.slice(1, 4)).toEqual([4, 4, 4]);
+    expect(pauses.at(-1)).toBe(60);
+    expect(pauses).toEqual(pauses.toSorted((a, b) => a - b));
+    expect(pauses.length).toBeLessThan(40);
+  });
+
   test.each(["dispatched", "lost"] as const)("a stop while the start is %s: the run is found and cancelled", (word) => {
     const one = story(states.preparing("dispatch"), "dispatch-prepare");
     one.event({ kind: "stop", verdict: STOP, inFlight: true });

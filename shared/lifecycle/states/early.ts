@@ -4,7 +4,17 @@
 import { unreachable } from "../../result.ts";
 import { followsPull, notRequiredReason, obsolete } from "../judge.ts";
 import type { GateRequest, Limits, StateOf, Terms } from "../model.ts";
-import { audit, backoff, conclude, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
+import {
+  audit,
+  backoff,
+  backoffSince,
+  conclude,
+  go,
+  ignore,
+  type Extras,
+  type Step,
+  type Surroundings,
+} from "../step.ts";
 import type { AuthorizeOutcome, Done, Observation, Want } from "../tasks.ts";
 import { verdict } from "../verdict.ts";
 import { startCleaning } from "./cleaning.ts";
@@ -229,7 +239,12 @@ export function preparing(request: GateRequest, state: StateOf<"preparing">, don
         }
         case "not-sent":
           if (ended !== null) return endPreparing(request, state, ended, around);
-          return go(request, state, { kind: "dispatch-prepare" }, backoff(3, around.now, outcome.retryAt));
+          return go(
+            request,
+            state,
+            { kind: "dispatch-prepare" },
+            backoffSince(state.stepSince, around.now, outcome.retryAt),
+          );
         case "lost":
           return go(request, { ...state, step: "find", stepSince: around.now }, { kind: "find-prepare" }, around.now, {
             audit: [audit("prepare.look-up", "dispatch-lost", {})],
