@@ -16,12 +16,12 @@ import {
   type Observation,
   type ReapInput,
   type ReapReason,
-  type RetentionView,
 } from "../shared/lifecycle/reap.ts";
 import type { Millis } from "../shared/ports.ts";
 import { unreachable } from "../shared/result.ts";
 import { podIsGone, type Pod } from "../shared/runpod/pod.ts";
 import { ownedBy } from "../shared/runpod/tags.ts";
+import { KeptPods } from "./kept-pods.ts";
 import { Owed } from "./owed.ts";
 import type { CronPorts, ReapBudget } from "./ports.ts";
 import { messageOf, type GateVisit } from "./wake-gates.ts";
@@ -123,9 +123,10 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
     const sorted = sortPods(listing, ports, visits);
     const reaped: ReapedPod[] = [];
     const standings = await askGates(sorted.own, listing.startedAt, ports, problems);
-    for (const own of inTurn(sorted.own, start.cursor ?? null)) {
+    const kept = new KeptPods(ports);
+    const factsOf = (own: OwnPod): ReapInput => {
       const standing = standings.get(own.pod.id) ?? null;
-      const unread: ReapInput = {
+      return {
         own: true,
         createdAt: own.pod.createdAtMs,
         ownCreatedAt: standing?.since ?? null,
@@ -138,6 +139,13 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
         now: ports.clock.now(),
         limits: ports.limits,
       };
+    };
+    const recordOf = ({ pod, repositoryId }: OwnPod) => kept.recordOf({ podId: pod.id, repositoryId });
+    // Asked for all at once; each is waited for when its pod's turn comes.
+    for (const own of sorted.own) if (decideReap(factsOf(own)).kind === "read-retention") void recordOf(own);
+    for (const own of inTurn(sorted.own, start.cursor ?? null)) {
+      const standing = standings.get(own.pod.id) ?? null;
+      const unread = factsOf(own);
       const looked = await lookAtRun(own, unread, budget, ports);
       if (looked === "no-budget") {
         // Its suspicion waits with it: what was not looked at is not cleared.
@@ -148,7 +156,7 @@ export async function reap(ports: CronPorts, visits: readonly GateVisit[]): Prom
       const first = decideReap(facts);
       const decision =
         first.kind === "read-retention"
-          ? decideReap({ ...facts, retention: await retention(own, ports), now: ports.clock.now() })
+          ? decideReap({ ...facts, retention: await recordOf(own), now: ports.clock.now() })
           : first;
       switch (decision.kind) {
         case "keep":
@@ -306,16 +314,6 @@ async function askGates(
     }),
   );
   return standings;
-}
-
-/** The record that keeps a pod, read when it matters. A gate that does not tell is no record: at the backstop the pod goes. */
-async function retention(own: OwnPod, ports: CronPorts): Promise<RetentionView> {
-  try {
-    const record = (await ports.gate(own.repositoryId).retentionOf?.(own.pod.id)) ?? null;
-    return record === null ? { kind: "none" } : { kind: "until", until: record.until };
-  } catch (error) {
-    return { kind: "unreadable", what: `its retention record could not be read: ${messageOf(error)}` };
-  }
 }
 
 function gateWord(standing: PodStanding | null): GateView {
