@@ -130,7 +130,9 @@ export class Steps {
     if (step.retain !== undefined) {
       beginRetained(store, step.retain, next.id, keptFor(next, step.retain.attempt.id), now);
     }
-    for (const stray of step.strays) beginStray(store, stray.podId, stray.why, now, now);
+    for (const { podId, why, since, pricePerHour } of step.strays) {
+      beginStray(store, podId, why, since, now, pricePerHour);
+    }
     for (const note of step.audit) this.#inside.audit(next.id, note);
     for (const host of step.badHosts) {
       rememberHost(ports.sql, host, now);

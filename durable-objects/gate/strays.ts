@@ -138,7 +138,11 @@ export function ownerOf(store: Store, podId: string): GateRequest | null {
   return owner ?? null;
 }
 
-/** `pricePerHour`: what whoever saw the pod was told, in USD; its own record may be gone before it is read. */
+/**
+ * `createdAt`: since when it is paid for, as far as whoever saw it can say; null counts as old: it is booked for as long as an
+ * attempt is reserved for, as the account does, rather than for too little. `pricePerHour`: what whoever saw the pod was told,
+ * in USD; its own record may be gone before it is read.
+ */
 export function beginStray(
   store: Store,
   podId: string,
@@ -153,8 +157,12 @@ export function beginStray(
   if (known !== null) return;
   // An attempt that owns it removes it itself.
   if (ownerOf(store, podId) !== null) return;
-  const since = createdAt ?? now;
-  const attempt = strayAttempt(podId, since, pricePerHour);
+  // The earliest instant that somebody can vouch for. RunPod's clock may be ahead of ours.
+  const told = Math.min(createdAt ?? now, store.ledgerLine(podId)?.paid_from ?? now);
+  const unknown = createdAt === null && store.ledgerLine(podId) === null;
+  const since = unknown ? now - RESERVED_MS : told;
+  // What it costs is reckoned as of an old pod, what its absence takes as of a new one: RunPod may not know it yet.
+  const attempt = strayAttempt(podId, since, pricePerHour, unknown ? now : since);
   const move = beginTeardown({ attempt, run: null, jobEnded: false, limits: limitsFor(store) }, false, now);
   openStray(store, podId, why, attempt, since, now);
   follow(store, podId, why, since, attempt, move, now);
@@ -346,7 +354,7 @@ function follow(
 }
 
 /** A stray as the removal steps want it: a pod, and nothing on GitHub's side. */
-function strayAttempt(podId: string, since: Millis, pricePerHour: number | null): Attempt {
+function strayAttempt(podId: string, since: Millis, pricePerHour: number | null, createSentAt = since): Attempt {
   return {
     id: `stray-${podId}`,
     number: 0,
@@ -358,7 +366,7 @@ function strayAttempt(podId: string, since: Millis, pricePerHour: number | null)
     exitHash: null,
     run: null,
     candidate: null,
-    createSentAt: since,
+    createSentAt,
     paidFrom: since,
     pod: {
       id: podId,

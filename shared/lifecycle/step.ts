@@ -66,8 +66,13 @@ export interface Step {
   readonly hurry: boolean;
   readonly lock: "enqueue" | "leave" | "release" | null;
   readonly ledger: readonly LedgerOp[];
-  /** Pods that carry our name and that no attempt may keep: removed on their own. */
-  readonly strays: readonly { readonly podId: string; readonly why: string }[];
+  /** Pods that carry our name and that no attempt may keep: removed on their own. `since`: when each was asked for. */
+  readonly strays: readonly {
+    readonly podId: string;
+    readonly why: string;
+    readonly since: Millis | null;
+    readonly pricePerHour: number | null;
+  }[];
   /** A pod that this request gives up without removing it: it is kept for debugging, with an end. */
   readonly retain?: Retain;
   readonly badHosts: readonly BadHost[];

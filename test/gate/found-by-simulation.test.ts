@@ -7,7 +7,9 @@ import { migrate } from "../../durable-objects/gate/schema.ts";
 import type { GatePorts } from "../../durable-objects/gate/ports.ts";
 import { publishCheck } from "../../durable-objects/gate/publish.ts";
 import type { Store } from "../../durable-objects/gate/store.ts";
+import { strayRecord } from "../../durable-objects/gate/strays.ts";
 import { configFrom } from "../../shared/config/load.ts";
+import { RESERVED_MS } from "../../shared/cost/estimate.ts";
 import { termsFrom } from "../../shared/config/terms.ts";
 import { authorize, type AuthorizePort } from "../../shared/authorize/authorize.ts";
 import { createEtagCache } from "../../shared/github/etag.ts";
@@ -143,6 +145,27 @@ test("a stray is booked with the price its finder saw", () => {
   gate.accept(opened);
   gate.adoptStray("p1", "reap-late-pod", 5, 0.79);
   expect(gate.store.ledgerLine("p1")).toMatchObject({ price_per_hour: 0.79, paid_from: 5, closed_at: null });
+});
+
+test("a stray of unknown age is booked as an old one, and its absence still taken for a new one's", () => {
+  const { ports, sql } = gateWith({});
+  const gate = new Gate(ports);
+  gate.accept(opened);
+  const now = ports.clock.now();
+  gate.adoptStray("p1", "reap-late-pod", null, 0.79);
+  expect(gate.store.ledgerLine("p1")).toMatchObject({ paid_from: now - RESERVED_MS });
+  const record = strayRecord(gate.store.stray("p1")!, gate.store);
+  expect(record.attempt).toMatchObject({ paidFrom: now - RESERVED_MS, createSentAt: now });
+  // One that our own ledger knows is as old as its line, whatever is said of it.
+  sql.exec(
+    "INSERT INTO ledger (pod_id, attempt_id, request_id, tier, paid_from) VALUES ('p2', 'r1-1', 'r1', 't', ?)",
+    now - 7_000,
+  );
+  gate.adoptStray("p2", "reap-late-pod", null, 0.79);
+  expect(strayRecord(gate.store.stray("p2")!, gate.store).attempt.paidFrom).toBe(now - 7_000);
+  // RunPod's clock may be ahead of ours.
+  gate.adoptStray("p3", "reap-late-pod", now + 9_000, 0.79);
+  expect(gate.store.ledgerLine("p3")).toMatchObject({ paid_from: now });
 });
 
 test("the second check of a create that was sent twice is concluded like the first", async () => {

@@ -48,6 +48,10 @@ describe("an unclear create (N02)", () => {
     });
     expect(story.state("provisioning").attempt?.pod?.id).toBe("pod-8");
     expect(story.strays).toEqual(["pod-9"]);
+    // Both are paid from when we asked for them: neither was there later than it was found.
+    const asked = story.state("provisioning").attempt?.createSentAt;
+    expect(story.straysSince).toEqual([asked]);
+    expect(asked).toBeLessThan(story.now);
   });
 
   test("the proof says which of two it is", () => {

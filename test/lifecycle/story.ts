@@ -18,6 +18,8 @@ export class Story {
   readonly performed: TaskKind[] = [];
   readonly ledger: LedgerOp[] = [];
   readonly strays: string[] = [];
+  /** Since when each of them is paid for. */
+  readonly straysSince: (number | null)[] = [];
   readonly locks: string[] = [];
   readonly reasons: (string | null)[] = [];
   #ids = 1;
@@ -61,6 +63,7 @@ export class Story {
     else if (step.hurry && this.task !== null) this.task = { ...this.task, dueAt: Math.min(this.task.dueAt, this.now) };
     this.ledger.push(...step.ledger);
     this.strays.push(...step.strays.map((stray) => stray.podId));
+    this.straysSince.push(...step.strays.map((stray) => stray.since));
     if (step.lock !== null) this.locks.push(step.lock);
     this.reasons.push(...step.audit.map((note) => note.reason));
     return step;

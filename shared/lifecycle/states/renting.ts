@@ -213,7 +213,12 @@ export function lookedUp(
   const first = outcome.pods.find((pod) => pod.id === named) ?? outcome.pods[0];
   if (first !== undefined) {
     const extras = outcome.pods.filter((pod) => pod.id !== first.id);
-    const strays = extras.map((pod) => ({ podId: pod.id, why: "second pod under one name" }));
+    const strays = extras.map(({ id, pricePerHour }) => ({
+      podId: id,
+      why: "second pod under one name",
+      since: attempt.createSentAt,
+      pricePerHour,
+    }));
     // Bought at the moment we asked for it: nobody told us a better one.
     return havePod(request, state, attempt, first, attempt.createSentAt ?? around.now, around, strays);
   }
