@@ -3,11 +3,41 @@ import { REASON_CODES } from "../shared/audit/reasons.ts";
 import { stateKinds } from "../shared/lifecycle/model.ts";
 import { onRepeat } from "../shared/lifecycle/tasks.ts";
 import type { SqlValue } from "../durable-objects/gate/ports.ts";
+import type { RefusalReason } from "../shared/oidc/refusal.ts";
 import { FAULT_KINDS } from "./faults.ts";
 
 type Counts = Map<string, number>;
 
 const bump = (counts: Counts, name: string, by = 1): void => void counts.set(name, (counts.get(name) ?? 0) + by);
+
+/** Every way in which a token can be refused. */
+const REFUSALS: Readonly<Record<RefusalReason, true>> = {
+  "no-token": true,
+  malformed: true,
+  algorithm: true,
+  "unknown-key": true,
+  signature: true,
+  issuer: true,
+  audience: true,
+  expired: true,
+  "not-yet-valid": true,
+  "too-old": true,
+  replayed: true,
+  "repository-not-served": true,
+  repository: true,
+  owner: true,
+  workflow: true,
+  "workflow-never-opens": true,
+  event: true,
+  ref: true,
+  "runner-environment": true,
+  "run-attempt": true,
+  "run-unknown": true,
+  "run-differs": true,
+  "run-finished": true,
+  actor: true,
+  fork: true,
+};
 
 export class Coverage {
   readonly states: Counts = new Map();
@@ -18,6 +48,7 @@ export class Coverage {
   readonly calls: Counts = new Map();
   readonly notes: Counts = new Map();
   readonly faults: Counts = new Map();
+  readonly refusals: Counts = new Map();
   concluded = 0;
   readonly #at = new Map<string, string>();
   readonly #lastTask = new Map<string, string>();
@@ -44,6 +75,11 @@ export class Coverage {
     bump(this.reasons, code);
   }
 
+  /** A token was refused for this. */
+  refused(reason: string): void {
+    bump(this.refusals, reason);
+  }
+
   call(name: string): void {
     bump(this.calls, name);
   }
@@ -62,6 +98,7 @@ export class Coverage {
       [this.calls, other.calls],
       [this.notes, other.notes],
       [this.faults, other.faults],
+      [this.refusals, other.refusals],
     ];
     for (const [mine, theirs] of pairs) for (const [name, count] of theirs) bump(mine, name, count);
     this.concluded += other.concluded;
@@ -74,6 +111,7 @@ export class Coverage {
       states: stateKinds.filter((kind) => !states.has(kind)),
       tasks: Object.keys(onRepeat).filter((kind) => !tasks.has(kind)),
       reasons: REASON_CODES.filter((code) => !this.reasons.has(code)),
+      refusals: Object.keys(REFUSALS).filter((reason) => !this.refusals.has(reason)),
       faults: FAULT_KINDS.filter((kind) => !this.faults.has(kind)),
     };
   }
@@ -90,6 +128,7 @@ export class Coverage {
       acts: sorted(this.acts),
       calls: sorted(this.calls),
       faults: sorted(this.faults),
+      refusals: sorted(this.refusals),
       notes: sorted(this.notes),
       unreached: this.unreached(),
     };

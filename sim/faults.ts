@@ -156,6 +156,19 @@ export const FAULT_KINDS = [
   "same-head",
   "near-midnight",
   "github-keeps-runner",
+  // Identity tokens of hosted jobs, on their way and as others show them; they need somebody to ask.
+  "token-expired",
+  "token-audience",
+  "token-elsewhere",
+  "token-replayed",
+  "token-attempt",
+  "token-forged",
+  "token-stranger",
+  "job-call-lost",
+  "issuer-fails",
+  "issuer-down",
+  "issuer-rotates",
+  "crash-worker",
 ] as const;
 
 export type FaultKind = (typeof FAULT_KINDS)[number];
@@ -170,7 +183,7 @@ export interface FaultPlan {
 
 /** Which faults belong together, by the beginning of their names; the first that fits. What is on no list is a way of use. */
 const THEMES: Readonly<Record<string, readonly string[]>> = {
-  github: ["github-"],
+  github: ["github-", "issuer-"],
   runpod: ["runpod-"],
   ours: [
     "crash-",
@@ -186,7 +199,7 @@ const THEMES: Readonly<Record<string, readonly string[]>> = {
     "gate-",
     "twin-",
   ],
-  words: ["hook-", "pod-call-"],
+  words: ["hook-", "pod-call-", "job-call-", "token-"],
   machines: ["pod-", "runner-"],
   jobs: ["job-", "prepare-", "artifacts-", "pre-gate-", "trigger-", "dispatch-", "run-"],
   people: [
@@ -242,6 +255,28 @@ export const SCENES: Readonly<Record<string, Readonly<Partial<Record<FaultKind, 
   "RunPod does not let go": { "runpod-lives-on": 4.5, "runpod-delete-fails": 2.5, recovery: 1.8, validation: 1 },
   "a night and its bill": { "near-midnight": 5 },
   "another App's check": { "own-lanes": 2, "foreign-check": 1 },
+  "somebody collects tokens": {
+    recovery: 1.8,
+    validation: 1.8,
+    "own-lanes": 2,
+    "token-expired": 1,
+    "token-audience": 1,
+    "token-elsewhere": 1,
+    "token-replayed": 1,
+    "token-attempt": 1.5,
+    "token-forged": 1,
+    "token-stranger": 1.5,
+  },
+  "the issuer is away": {
+    recovery: 1.8,
+    validation: 1.8,
+    "own-lanes": 2,
+    "issuer-fails": 2,
+    "issuer-down": 1.2,
+    "issuer-rotates": 1.5,
+    "job-call-lost": 1,
+    "crash-worker": 2,
+  },
 };
 
 /** How many of the runs play a scene. */

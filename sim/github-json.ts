@@ -42,7 +42,7 @@ export function runJson(repository: Repository, run: Run, attempt = run.attempt)
     head_sha: run.headSha,
     head_branch: run.headBranch,
     repository: { id: Number(repository.id), full_name: `${repository.owner}/${repository.name}` },
-    head_repository: { id: Number(repository.id), owner: { login: repository.owner } },
+    head_repository: headRepository(repository, run),
     actor: { id: Number(run.actor.id), login: run.actor.login },
     triggering_actor: { id: Number(run.triggering.id), login: run.triggering.login },
     created_at: iso(run.createdAt),
@@ -50,6 +50,10 @@ export function runJson(repository: Repository, run: Run, attempt = run.attempt)
     run_started_at: iso(run.createdAt),
     html_url: `https://github.test/${repository.owner}/${repository.name}/actions/runs/${run.id}`,
   };
+}
+
+function headRepository(repository: Repository, { headRepositoryId = repository.id }: Run): unknown {
+  return headRepositoryId === null ? null : { id: Number(headRepositoryId), owner: { login: repository.owner } };
 }
 
 /** A job of one attempt. */

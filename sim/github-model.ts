@@ -17,6 +17,8 @@ export const PREPARE = ".github/workflows/gpu-gate-prepare.yml";
 export const EXECUTE = ".github/workflows/gpu-gate-execute.yml";
 export const RECOVERY = ".github/workflows/gpu-gate-recovery.yml";
 export const VALIDATION = ".github/workflows/gpu-gate-validation.yml";
+/** The workflow of the maintainers' own lane: its probe, and the job on their machine. */
+export const LANE = ".github/workflows/lane-gpu-full.yml";
 export const CONFIG = ".github/gpu-gate.yml";
 
 export interface User {
@@ -103,6 +105,8 @@ export interface Run {
   readonly actor: User;
   readonly inputs: Readonly<Record<string, string>>;
   readonly createdAt: Millis;
+  /** Where its commit comes from, if that need not be here; null: a fork that was deleted. */
+  readonly headRepositoryId?: string | null;
   /** Lists go without it until then. */
   readonly listedFrom: Millis;
   triggering: User;
@@ -182,6 +186,8 @@ export class Repository {
   queueMinutes = 60;
   readonly variables = new Map<string, string>();
   readonly ownRunners: OwnRunner[] = [];
+  /** From when on the lane's switch was on, and an online machine had all that the lane asks for. */
+  readonly ownTurns: { readonly at: Millis; readonly on: boolean; readonly ready: boolean }[] = [];
   /** The configuration before somebody broke it. */
   configBefore: string | null = null;
   /** Heads whose pod somebody asked to keep with a comment; and whether the configuration keeps every failed one. */
@@ -194,6 +200,12 @@ export class Repository {
   /** Trees of commits; a commit that is not here has one of its own. */
   /** Hears of each run that ended. */
   onRunEnd: ((run: Run) => void) | null = null;
+  /** Hears of a run's next attempt; true: somebody plays its jobs. */
+  onAttempt: ((run: Run) => boolean) | null = null;
+  /** Hears of each start of CI. */
+  onCi:
+    | ((what: { readonly sha: string; readonly branch: string; readonly by: User; readonly event: string }) => void)
+    | null = null;
   readonly #trees = new Map<string, string>();
   readonly users: readonly User[];
   readonly pulls = new Map<number, Pull>();

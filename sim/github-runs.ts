@@ -4,6 +4,7 @@ import {
   CI,
   PREPARE,
   EXECUTE,
+  LANE,
   type User,
   type Run,
   type Job,
@@ -28,6 +29,28 @@ export function endOwnRun(repository: Repository, run: Run, conclusion: "success
   finishRun(repository, run, conclusion);
 }
 
+/** The workflow of the maintainers' own lane starts: its probe asks on a hosted machine. */
+export function laneRun(
+  repository: Repository,
+  sha: string,
+  branch: string,
+  by: User,
+  event: string,
+  headRepositoryId: string | null,
+): Run {
+  const job = newJob(repository, "Probe", ["ubuntu-latest"], ["Probe"], sha);
+  const run = newRun(repository, LANE, event, "Lane gpu-full", sha, branch, by, {}, [job], headRepositoryId);
+  run.status = "in_progress";
+  return run;
+}
+
+/** The job on the maintainers' machine, which its probe has let through. */
+export function hardwareJob(repository: Repository, run: Run): Job {
+  const job = newJob(repository, "Coverage GPU", ["self-hosted"], ["Your tests"], run.headSha);
+  run.jobs.at(-1)?.push(job);
+  return job;
+}
+
 /** CI starts by itself: the trigger run and the light checks. */
 export function startCi(
   repository: Repository,
@@ -46,6 +69,7 @@ export function startCi(
     ]);
     run.status = "in_progress";
     tellRun(repository, run, "in_progress");
+    repository.onCi?.({ sha, branch, by, event });
     const took = rng.int(10_000, 120_000);
     scheduler.in(took, "ci ends", () => {
       const bad = faults.strikes("pre-gate-fails", 0.1);
@@ -157,6 +181,7 @@ function newRun(
   actor: User,
   inputs: Readonly<Record<string, string>>,
   jobs: Job[],
+  headRepositoryId = repository.id as string | null,
 ): Run {
   const run: Run = {
     id: repository.nextId(),
@@ -169,6 +194,7 @@ function newRun(
     triggering: actor,
     inputs,
     createdAt: repository.now,
+    headRepositoryId,
     listedFrom: repository.around.faults.strikes("github-list-lag", 0.4)
       ? repository.now + repository.around.rng.int(2_000, 60_000)
       : repository.now,
@@ -271,7 +297,7 @@ export function runAgain(repository: Repository, run: Run, by: User): void {
   repository.around.trace.note(`run ${run.id} attempt ${run.attempt} by ${by.login}`);
   if (run.path !== CI) repository.askAgain(run.inputs["tested_sha"] ?? "");
   tellRun(repository, run, "requested");
-  if (run.path === EXECUTE) return;
+  if (run.path === EXECUTE || repository.onAttempt?.(run) === true) return;
   const attempt = run.attempt;
   repository.around.scheduler.in(20_000, "re-run ends", () => {
     if (run.attempt !== attempt) return;

@@ -169,6 +169,7 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
     json(200, {
       id: Number(repository.id),
       full_name: `${repository.owner}/${repository.name}`,
+      owner: { id: 9, login: repository.owner },
       default_branch: "main",
       archived: repository.standing === "archived",
     }),

@@ -350,6 +350,60 @@ export const MUTANTS: readonly Mutant[] = [
     faults: ["runpod-lives-on", "head-moves"],
   },
   {
+    name: "audience-not-compared",
+    kind: "tokens",
+    file: "shared/oidc/verify.ts",
+    find: "  if (claims.aud !== rules.audience) {",
+    replace: `  if (claims.aud === "") {`,
+    seeds: 40,
+    faults: ["recovery", "validation", "own-lanes", "token-audience"],
+  },
+  {
+    name: "signature-not-checked",
+    kind: "tokens",
+    file: "shared/oidc/jwks.ts",
+    find: "        const { payload } = await compactVerify(token, key.value, { algorithms: [ALGORITHM] });",
+    replace: `        const payload = Uint8Array.from(Buffer.from(token.split(".")[1] ?? "", "base64url"));`,
+    seeds: 40,
+    faults: ["recovery", "validation", "own-lanes", "token-forged"],
+  },
+  {
+    name: "token-heard-twice",
+    kind: "tokens",
+    file: "durable-objects/gate/dispatched.ts",
+    find: '.length > 0) return "spent";',
+    replace: '.length > 0) return "fresh";',
+    seeds: 40,
+    faults: ["recovery", "validation", "own-lanes", "token-replayed"],
+  },
+  {
+    name: "attempt-of-a-token-ignored",
+    kind: "tokens",
+    file: "shared/oidc/verify.ts",
+    find: '  return claims.run_attempt === "1" ? null : { reason: "run-attempt", got: claims.run_attempt };',
+    replace: "  return null;",
+    seeds: 60,
+    faults: ["recovery", "validation", "token-attempt"],
+  },
+  {
+    name: "reading-of-a-run-ignored",
+    kind: "tokens",
+    file: "worker/workflow-caller.ts",
+    find: "  const wrongRun = checkReadRun(claims, run.value);",
+    replace: "  const wrongRun = claims.run_id === run.value.id ? null : checkReadRun(claims, run.value);",
+    seeds: 40,
+    faults: ["own-lanes", "token-attempt", "token-stranger"],
+  },
+  {
+    name: "offline-machine-let-through",
+    kind: "tokens",
+    file: "shared/policy/probe.ts",
+    find: '    if (status === "online") online = true;',
+    replace: "    online = true;",
+    seeds: 40,
+    faults: ["own-lanes"],
+  },
+  {
     name: "a-reason-is-forgotten",
     kind: "N92, I7",
     file: "shared/lifecycle/verdict.ts",
@@ -360,7 +414,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
 ];
 
-const PARTS = ["shared", "durable-objects", "cron", "local/runpod", "pod", "sim", "package.json"];
+const PARTS = ["shared", "durable-objects", "worker", "cron", "local/runpod", "pod", "sim", "package.json"];
 const root = join(import.meta.dirname, "..");
 
 interface Outcome {

@@ -28,7 +28,7 @@ export interface NetAnswer {
 }
 
 export interface Server {
-  readonly name: "github" | "runpod";
+  readonly name: "github" | "runpod" | "issuer";
   /** The operation an exchange is about, for the trace and for aimed faults. */
   operation(method: string, path: string): string;
   perform(request: NetRequest): NetAnswer;
@@ -247,9 +247,18 @@ export class Net {
       if (this.#faults.strikes("object-fails", 0.03)) return "refuses";
       return this.#faults.strikes("object-done-but-lost", 0.03) ? "done-but-dropped" : "done";
     }
+    if (service === "issuer" || service === "worker") return this.#fateOfToken(service);
     if (service === "registry") return this.#faults.strikes("registry-fails", 0.3) ? "refuses" : "done";
     for (const [fate, chance] of FATES) if (this.#strikes(service, fate, chance)) return fate;
     return "done";
+  }
+
+  /** The way of an identity token: to the Worker, and from there to the keys that it is checked with. */
+  #fateOfToken(service: "issuer" | "worker"): Fate {
+    const kind = service === "issuer" ? "issuer-fails" : "job-call-lost";
+    if (!this.#faults.strikes(kind, 0.08)) return "done";
+    const lost = ["unreachable", "done-but-dropped"] as const;
+    return this.#faults.stream(kind).pick(service === "worker" ? lost : [...lost, "refuses", "hangs", "half-answer"]);
   }
 
   #strikes(service: string, what: string, chance: number): boolean {

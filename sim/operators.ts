@@ -3,13 +3,12 @@
  * stop, force, release and approve. Drawn from the seed; each kind can be switched off like a fault.
  */
 import { operatorActions } from "../durable-objects/gate/operator.ts";
-import type { DispatchedAsk } from "../durable-objects/gate/dispatched.ts";
 import type { Gate } from "../durable-objects/gate/gate.ts";
 import type { Faults, FaultKind } from "./faults.ts";
-import { RECOVERY, VALIDATION, type CheckRun, type MergeGroup, type Pull, type Repository } from "./github-model.ts";
+import { type CheckRun, type MergeGroup, type Pull, type Repository } from "./github-model.ts";
 import { endGroup, queuePulls } from "./github-queue.ts";
-import { endOwnRun, ownRun } from "./github-runs.ts";
 import type { GateHost } from "./hosts.ts";
+import type { HostedJobs } from "./jobs.ts";
 import { Prng } from "./prng.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { Trace } from "./trace.ts";
@@ -20,12 +19,10 @@ export interface OperatorSurroundings {
   readonly faults: Faults;
   readonly trace: Trace;
   readonly horizonMs: number;
+  readonly jobs: HostedJobs;
   /** A call of the Worker's to a gate; rejects when the gate does not answer. */
   readonly call: <T>(host: GateHost, what: string, body: (gate: Gate) => T | Promise<T>) => Promise<T>;
 }
-
-/** How often a hosted job asks again when the gate did not answer. */
-const ASKS = 5;
 
 export class Operators {
   readonly #around: OperatorSurroundings;
@@ -115,41 +112,21 @@ export class Operators {
       );
   }
 
-  /** A maintainer's run asks through the Worker, which has verified it; the job asks again when nobody answers. */
+  /** A maintainer dispatches a run, whose job asks the Worker. */
   #dispatch(host: GateHost, kind: "recovery" | "validation"): void {
     const { repository } = host;
     const by = repository.users[this.#rng.int(0, 4) === 0 ? 2 : 0];
     const ask = this.#ask(repository, kind);
     if (by === undefined || ask === null) return;
-    const run = ownRun(repository, kind === "recovery" ? RECOVERY : VALIDATION, `${kind} by ${by.login}`, by);
-    const keep = this.#rng.chance(0.3) ? { keepMinutes: this.#rng.int(5, 90) } : {};
-    repository.ask(ask.headSha);
-    const what = {
-      repository: { id: repository.id, owner: repository.owner, name: repository.name },
-      runId: run.id,
-      actor: { id: by.id, login: by.login },
-      ask,
-      ...keep,
-    };
-    const tell = async (left: number): Promise<void> => {
-      try {
-        const answer = await this.#around.call(host, `open ${kind}`, (gate) => gate.openDispatched(what));
-        this.#around.trace.note(`${kind} of ${ask.headSha.slice(0, 8)}: ${JSON.stringify(answer)}`);
-        if ("requestId" in answer && "keepMinutes" in keep) host.keepAsked.add(answer.requestId);
-        endOwnRun(repository, run, "success");
-      } catch {
-        if (left > 0) this.#around.scheduler.in(10_000, "asked again", () => void tell(left - 1));
-        else endOwnRun(repository, run, "failure");
-      }
-    };
-    void tell(ASKS);
+    const keep = this.#rng.chance(0.3) ? { keep_minutes: this.#rng.int(5, 90) } : {};
+    this.#around.jobs.open(repository, kind, by, { ...ask, ...keep });
   }
 
-  #ask(repository: Repository, kind: "recovery" | "validation"): DispatchedAsk | null {
+  #ask(repository: Repository, kind: "recovery" | "validation"): Readonly<Record<string, unknown>> | null {
     const pulls = [...repository.pulls.values()].filter((pull) => pull.state === "open");
     if (kind === "recovery") {
       const pull = pulls[this.#rng.int(0, Math.max(0, pulls.length - 1))];
-      return pull === undefined ? null : { kind, prNumber: pull.number, headSha: pull.headSha };
+      return pull === undefined ? null : { pr_number: pull.number };
     }
     const history = repository.mainHistory.map((commit) => commit.sha);
     const heads = [...repository.heads.keys()];
@@ -158,7 +135,7 @@ export class Operators {
     const revision = strange ? unmerged : (this.#rng.pick(history) ?? repository.mainSha);
     // Its own check, one of a commit that it contains, or one that has nothing to do with it.
     const target = this.#rng.chance(0.7) ? revision : (this.#rng.pick([...history, ...heads]) ?? revision);
-    return { kind, revision, headSha: target };
+    return target === revision ? { revision } : { revision, check_head: target };
   }
 
   // The merge queue.

@@ -243,6 +243,8 @@ export class People {
         runner.status = rng.chance(0.6) ? "online" : "offline";
         runner.busy = rng.chance(0.3);
       }
+      const ready = runner?.status === "online" && OWN_LABELS.every((label) => labels.includes(label));
+      repository.ownTurns.push({ at: scheduler.now, on: value === "true", ready });
       scheduler.in(rng.int(60_000, Math.max(60_001, Math.floor(horizonMs / 3))), "own machines change", turn);
     };
     turn();

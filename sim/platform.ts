@@ -3,11 +3,20 @@
  *
  * `AbortSignal.timeout` would wait on this machine's clock, and Web Crypto answers from a thread pool, in an order nobody
  * chose. While a simulation runs, time-outs belong to the virtual clock of whoever asked (found by async context), digests
- * are made on the spot, and a signature is 256 zero bytes: the virtual GitHub takes any. Everything else stays the
- * product's own code.
+ * are made on the spot, and a signature of ours is 256 zero bytes: the virtual GitHub takes any. A signature that we check is
+ * checked in earnest, by the same algorithm on this thread. Everything else stays the product's own code.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { createHash, generateKeyPairSync, webcrypto } from "node:crypto";
+import {
+  constants,
+  createHash,
+  createPublicKey,
+  generateKeyPairSync,
+  verify,
+  webcrypto,
+  type JsonWebKey,
+  type KeyObject,
+} from "node:crypto";
 import type { Millis } from "../shared/ports.ts";
 import type { Timer } from "./scheduler.ts";
 
@@ -48,6 +57,40 @@ function isVirtual(timer: unknown): timer is Timer {
   return typeof timer === "object" && timer !== null && "cancelled" in timer;
 }
 
+function bytesOf(data: ArrayBuffer | ArrayBufferView): Uint8Array {
+  return data instanceof ArrayBuffer
+    ? new Uint8Array(data)
+    : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+}
+
+/** The key that signatures are checked with, as Web Crypto shows one; the App's own key is never looked into. */
+class VerifyingKey {
+  readonly [Symbol.toStringTag] = "CryptoKey";
+  readonly type = "public";
+  readonly usages = ["verify"];
+  readonly extractable = true;
+  readonly algorithm: object;
+  readonly key: KeyObject;
+
+  constructor(jwk: JsonWebKey) {
+    this.key = createPublicKey({ key: jwk, format: "jwk" });
+    const modulusLength = this.key.asymmetricKeyDetails?.modulusLength;
+    this.algorithm = { name: "RSASSA-PKCS1-v1_5", hash: { name: "SHA-256" }, modulusLength };
+  }
+}
+
+function importKey(format: string, data: unknown, algorithm: unknown): Promise<object> {
+  if (format !== "jwk") return Promise.resolve({});
+  const { name, hash } = algorithm as { name?: string; hash?: string };
+  if (name !== "RSASSA-PKCS1-v1_5" || hash !== "SHA-256") throw new Error(`no key of ${name} ${hash} is simulated`);
+  return Promise.resolve(new VerifyingKey(data as JsonWebKey));
+}
+
+function verifies(key: unknown, signature: Uint8Array, data: Uint8Array): boolean {
+  if (!(key instanceof VerifyingKey)) throw new Error("only a key of an issuer checks signatures here");
+  return verify("sha256", data, { key: key.key, padding: constants.RSA_PKCS1_PADDING }, signature);
+}
+
 const hashNames: Readonly<Record<string, string>> = { "SHA-256": "sha256", "SHA-1": "sha1" };
 
 /** Puts the simulation's platform in place; gives the function that takes it away again. */
@@ -56,17 +99,16 @@ export function installPlatform(): () => void {
   const own = {
     digest: async (algorithm: unknown, data: ArrayBuffer | ArrayBufferView): Promise<ArrayBuffer> => {
       const name = typeof algorithm === "string" ? algorithm : (algorithm as { name: string }).name;
-      const bytes =
-        data instanceof ArrayBuffer
-          ? new Uint8Array(data)
-          : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
       const digest = createHash(hashNames[name.toUpperCase()] ?? "sha256")
-        .update(bytes)
+        .update(bytesOf(data))
         .digest();
       return digest.buffer.slice(digest.byteOffset, digest.byteOffset + digest.byteLength);
     },
-    importKey: async (): Promise<object> => ({}),
+    importKey: async (format: string, data: unknown, algorithm: unknown): Promise<object> =>
+      importKey(format, data, algorithm),
     sign: async (): Promise<ArrayBuffer> => new ArrayBuffer(256),
+    verify: async (_algorithm: unknown, key: unknown, signature: ArrayBufferView, data: ArrayBufferView) =>
+      verifies(key, bytesOf(signature), bytesOf(data)),
   };
   for (const [name, value] of Object.entries(own)) {
     Object.defineProperty(subtle, name, { value, configurable: true, writable: true });

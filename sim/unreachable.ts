@@ -20,6 +20,11 @@ export const UNREACHABLE: Readonly<Record<string, Readonly<Record<string, string
   states: {},
   tasks: {},
   faults: {},
+  refusals: {
+    owner: "here an account keeps its id and a repository its owner; test/oidc/forged.test.ts has the rest",
+    "workflow-never-opens": "no drawn configuration names prepare or execute as the workflow that asks",
+    "not-yet-valid": "the issuer's clock is right, and ours is off by two seconds at most",
+  },
 };
 
 export interface Unreached {

@@ -6,6 +6,8 @@ import type { CheckRun, Repository } from "./github-model.ts";
 import type { AccountHost, GateHost } from "./hosts.ts";
 import type { NetRequest, Unheard } from "./net.ts";
 import type { VirtualPod, VirtualRunPod } from "./runpod.ts";
+import type { VirtualIssuer } from "./issuer.ts";
+import type { ActOf } from "./worker.ts";
 
 export interface WorldView {
   readonly now: Millis;
@@ -21,6 +23,9 @@ export interface WorldView {
   readonly ticks: readonly Millis[];
   /** Since when RunPod answers without an interruption. */
   readonly runpodUpSince: Millis;
+  readonly issuer: Pick<VirtualIssuer, "keys">;
+  /** What the Worker did on the word of hosted jobs, oldest first. */
+  readonly worker: { readonly acts: readonly ActOf[] };
   /** Everything the product logged. */
   readonly log: readonly string[];
 }

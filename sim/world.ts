@@ -14,8 +14,10 @@ import { VirtualGitHub } from "./github.ts";
 import { APP_ID, Repository, type CheckRun, type Hook } from "./github-model.ts";
 import { changePull } from "./github-pulls.ts";
 import { leftRegistrations } from "./github-runners.ts";
+import { HostedJobs } from "./jobs.ts";
 import { HookBook, type HookDelivered } from "./hook-book.ts";
 import { AccountHost, GateHost, newOwner, type HostSurroundings } from "./hosts.ts";
+import { VirtualIssuer } from "./issuer.ts";
 import { startMachine, type PodWordKind } from "./machine.ts";
 import { Net } from "./net.ts";
 import { Operators } from "./operators.ts";
@@ -26,6 +28,7 @@ import { VirtualRunPod, type VirtualPod } from "./runpod.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Trace } from "./trace.ts";
 import type { Checker, WorldView } from "./view.ts";
+import { WorkerHost } from "./worker.ts";
 
 export interface WorldOptions {
   readonly plan: FaultPlan;
@@ -60,6 +63,8 @@ export class World implements WorldView {
   readonly github: VirtualGitHub;
   readonly runpod: VirtualRunPod;
   readonly hosts: GateHost[] = [];
+  readonly issuer: VirtualIssuer;
+  readonly worker: WorkerHost;
   readonly account: AccountHost;
   readonly coverage = new Coverage();
   readonly skew: Millis;
@@ -144,12 +149,13 @@ export class World implements WorldView {
       ...(fleet === undefined ? {} : { pageSize: 200 }),
       onPod: (pod) => this.#rented(pod),
     });
+    this.issuer = new VirtualIssuer(() => scheduler.now);
     this.net = new Net(
       scheduler,
       this.faults,
       new Prng(plan.seed, "net"),
       this.trace,
-      { "github.test": this.github, "runpod.test": this.runpod },
+      { "github.test": this.github, "runpod.test": this.runpod, "issuer.test": this.issuer },
       {
         boundary: (owner, phase, operation) => this.#boundary(owner, phase, operation),
         performing: (server, operation, request) => {
@@ -172,7 +178,19 @@ export class World implements WorldView {
       horizonMs: this.horizonMs,
       maxPulls: options.maxPulls,
     });
+    const { net, issuer, skew, hosts } = this;
+    this.worker = new WorkerHost({ scheduler, skew, net, hosts, log: (entry) => this.#logged(entry) });
+    const jobs = new HostedJobs({
+      seed: plan.seed,
+      ...around,
+      net,
+      issuer,
+      worker: this.worker,
+      owner: newOwner(scheduler),
+      onLane: (code) => this.coverage.reason(code),
+    });
     this.#operators = new Operators({
+      jobs,
       seed: plan.seed,
       ...around,
       horizonMs: this.horizonMs,
@@ -197,6 +215,7 @@ export class World implements WorldView {
         continue;
       }
       this.#people.arrive(repository, () => this.#host(index));
+      jobs.serve(repository);
       this.#operators.arrive(this.#host(index));
     }
     // A gate learns its repository's name from its first delivery, so one delivery arrives in any case.
@@ -335,6 +354,11 @@ export class World implements WorldView {
       if (faults.strikes("account-overloaded", 0.15))
         this.net.takeDown("account", faults.stream("account-overloaded").int(5_000, 1_200_000));
     }
+    if (owner === this.worker.owner && this.faults.strikes("crash-worker", 0.05)) {
+      this.scheduler.in(0, "crash", () => {
+        if (this.worker.owner === owner) this.worker.restart();
+      });
+    }
     if (owner === this.account.owner && this.faults.strikes("crash-account", 0.02)) {
       this.scheduler.in(0, "crash", () => {
         if (this.account.owner === owner) this.account.crash();
@@ -358,8 +382,8 @@ export class World implements WorldView {
 
   #planOutages(): void {
     const { faults, scheduler } = this;
-    for (const service of ["github", "runpod"] as const) {
-      const kind = `${service}-outage` as const;
+    for (const service of ["github", "runpod", "issuer"] as const) {
+      const kind = service === "issuer" ? "issuer-down" : (`${service}-outage` as const);
       if (!faults.strikes(kind, 0.6)) continue;
       const stream = faults.stream(kind);
       const at = stream.int(10_000, this.horizonMs);
@@ -379,6 +403,7 @@ export class World implements WorldView {
       this.coverage.note(`task failed: ${String(entry["kind"])}: ${String(entry["message"]).slice(0, 120)}`);
       this.trace.note(`log ${text}`);
     }
+    if (entry["event"] === "workflow-api.refused") this.coverage.refused(String(entry["reason"]));
     const audit = entry["audit"];
     if (typeof audit === "object" && audit !== null)
       this.trace.note(`audit ${JSON.stringify((audit as { body?: unknown }).body ?? audit)}`);

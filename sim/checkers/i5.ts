@@ -34,6 +34,7 @@ const AT_RUNPOD = new Set([
 
 export function i5(): Checker {
   let read = 0;
+  let acts = 0;
   const books = new Books();
   return {
     name: "I5",
@@ -59,6 +60,11 @@ export function i5(): Checker {
       return books.of(world).every.isIn(page) ? `the view of ${request.id} holds a secret` : null;
     },
     step(world) {
+      for (; acts < world.worker.acts.length; acts += 1) {
+        const act = world.worker.acts[acts]?.act;
+        if (act?.kind === "answers" && books.of(world).every.isIn(JSON.stringify(act.body)))
+          return "an answer of the workflow API holds a secret";
+      }
       if (read === world.log.length) return null;
       const { every } = books.of(world);
       for (; read < world.log.length; read += 1) {
@@ -87,9 +93,10 @@ class Books {
   readonly ofRunPod = new SecretBook();
   #tokens = 0;
   #pods = 0;
+  #shown = 0;
 
   of(world: WorldView): this {
-    const { github, runpod } = world;
+    const { github, runpod, worker } = world;
     for (const book of [this.every, this.ofGitHub, this.ofRunPod]) book.add(appKeyText());
     for (const book of [this.every, this.ofRunPod]) book.add(runpod.apiKey);
     if (github.tokens.size !== this.#tokens) {
@@ -98,6 +105,8 @@ class Books {
     }
     for (const repository of github.repositories)
       for (const runner of repository.runners.values()) this.every.add(runner.jit);
+    for (; this.#shown < worker.acts.length; this.#shown += 1)
+      this.every.add(worker.acts[this.#shown]?.shown.token?.split(".")[2] ?? "");
     for (; this.#pods < runpod.pods.length; this.#pods += 1) {
       const env = runpod.pods[this.#pods]?.env ?? {};
       for (const name of POD_SECRETS) this.every.add(env[name] ?? "");

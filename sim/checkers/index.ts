@@ -13,7 +13,8 @@ import { i10 } from "./i10.ts";
 import { i11 } from "./i11.ts";
 import { i12 } from "./i12.ts";
 import { n72 } from "./n72.ts";
+import { tokens } from "./tokens.ts";
 
 export function checkersFor(): readonly Checker[] {
-  return [i1(), i2(), i3(), i4(), i5(), i6(), i7(), i8(), i9(), i10(), i11(), i12(), n72()];
+  return [i1(), i2(), i3(), i4(), i5(), i6(), i7(), i8(), i9(), i10(), i11(), i12(), n72(), tokens()];
 }

@@ -139,6 +139,7 @@ export function world(
     money: readonly unknown[];
     unheard: WorldView["net"]["unheard"];
     log: string[];
+    acts: WorldView["worker"]["acts"];
     ticks: number[];
     healed: boolean;
     readOnly: boolean;
@@ -177,6 +178,8 @@ export function world(
     account: { sql: { exec: (query: string) => more.money ?? exec(query) } },
     net: { unheard: more.unheard ?? [] },
     ticks: more.ticks ?? [],
+    issuer: { keys: [{ kid: "key-1", from: 0, until: null }] },
+    worker: { acts: more.acts ?? [] },
     runpodUpSince: 0,
     log: more.log ?? [],
   } as unknown as WorldView;
