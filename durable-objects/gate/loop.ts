@@ -120,9 +120,10 @@ export class Loop {
     const pause = Math.min(60_000, 1_000 * 2 ** Math.min(6, task.tries - 1));
     ports.sql.transaction(() => {
       store.count("tasks.failed");
-      if (!store.hasTask(task.id)) return;
+      const stored = store.task(task.id);
+      if (stored === null) return;
       // A failed task counts as not started, but keeps its tries: a kind that may not be repeated is then looked up.
-      this.#putAgain(task, now + pause);
+      this.#putAgain({ ...task, payload: stored.payload }, now + pause);
       // A fault that stays must not leave a check hanging. What may own a pod goes on trying: deletion never ends.
       if (task.lane === "main" && task.tries > FAULT_TRIES) {
         this.#steps.stop(task.subject, verdict("infrastructure", "internal-error", FAULT));

@@ -41,6 +41,8 @@ export interface PerformContext {
   readonly startedAt: Millis;
   readonly dueAt: Millis;
   readonly createdAt: Millis;
+  /** Stores that the call which may not be made twice is made now. False: the task is not asked for any more, and nor is the call. */
+  readonly sending: () => boolean;
 }
 
 /** The outcome of a task whose answer was lost in a crash, for the kinds that may not be performed twice. */
@@ -165,11 +167,14 @@ async function dispatchPrepare(context: PerformContext): Promise<DispatchOutcome
   // On the register before the first dispatch, so that cron finds this gate whatever happens next (design 3.5).
   const registered = await ports.account.register(context.repository);
   if (!registered.ok) return { kind: "not-sent", why: registered.why, retryAt: null };
-  return dispatch(github, terms.workflows.prepare, admission.defaultBranch, {
+  const inputs = {
     request: prepareName(request),
     tested_sha: admission.testedSha,
     archive_key: await contentKey(context, terms, admission),
-  });
+  };
+  // Up to here a process that ends has started nothing, and the next one begins anew.
+  if (!context.sending()) return { kind: "not-sent", why: "nobody asks for it any more", retryAt: null };
+  return dispatch(github, terms.workflows.prepare, admission.defaultBranch, inputs);
 }
 
 /**

@@ -9,7 +9,7 @@ import { fenced, fenceOf } from "../../shared/lifecycle/fence.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import { needsAnswer, newRequest, type NewRequest } from "../../shared/lifecycle/route.ts";
 import { audit, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
-import { onRepeat } from "../../shared/lifecycle/tasks.ts";
+import { isLookedUp, onRepeat } from "../../shared/lifecycle/tasks.ts";
 import type { Verdict } from "../../shared/lifecycle/verdict.ts";
 import { randomHex, type Millis } from "../../shared/ports.ts";
 import { closedPod, openCost } from "./costs.ts";
@@ -19,7 +19,7 @@ import type { Inside } from "./inside.ts";
 import { changeLock, grantLock, type LockHands } from "./lock.ts";
 import { PACED, publishDue, wantsPublishing } from "./publish.ts";
 import { keptFor } from "./retention.ts";
-import type { StoredTask } from "./store.ts";
+import type { Store, StoredTask } from "./store.ts";
 import { beginRetained, beginStray } from "./strays.ts";
 
 /** Until the branch rule is read: the queue's documented default of an hour, less two minutes. */
@@ -80,10 +80,11 @@ export class Steps {
 
   /** Ends a request. False: there is none, or it has ended. */
   stop(requestId: string, word: Verdict): boolean {
-    const task = this.#inside.store.taskOf("main", requestId);
+    const { store } = this.#inside;
+    const task = store.taskOf("main", requestId);
     // A task that began before a crash may have reached the provider: its look-up comes first. One that may simply be done
     // again has left nothing behind, and if it fails for ever its answer never comes.
-    const inFlight = task !== null && (task.startedAt !== null || (task.tries > 0 && isLookedUp(task.kind)));
+    const inFlight = task !== null && (task.startedAt !== null || (task.tries > 0 && mayHaveBeenSent(task, store)));
     const step = this.apply(requestId, { kind: "stop", verdict: word, inFlight });
     return step !== null && step.ignored === null;
   }
@@ -225,7 +226,9 @@ export class Steps {
   }
 }
 
-/** Whether a task of this kind that was begun is looked up instead of done again. */
-function isLookedUp(kind: string): boolean {
-  return Object.entries(onRepeat).some(([known, repeat]) => known === kind && repeat === "lost");
+/** Whether a task that was begun may have reached the provider. One that does not read is what its kind says. */
+function mayHaveBeenSent(task: StoredTask, store: Store): boolean {
+  const read = store.parseTask(task);
+  if (read.ok) return isLookedUp(read.value);
+  return Object.entries(onRepeat).some(([known, repeat]) => known === task.kind && repeat === "lost");
 }

@@ -127,6 +127,13 @@ export class TaskTable {
     this.#sql.exec(`UPDATE tasks SET started_at = ?, tries = min(tries, 1000000) + 1 WHERE id = ?`, now, id);
   }
 
+  /** Changes what a task under way says. Gives it as it is stored now; null when it is gone: nobody asks for it any more. */
+  rewordTask(task: StoredTask, words: Task): StoredTask | null {
+    const payload = JSON.stringify(words);
+    const marked = this.#sql.exec(`UPDATE tasks SET payload = ? WHERE id = ? RETURNING id`, payload, task.id);
+    return marked.length === 0 ? null : { ...task, payload };
+  }
+
   hurryTask(lane: Lane, subject: string, now: Millis): void {
     this.#remembered.nextDue = undefined;
     this.#sql.exec(

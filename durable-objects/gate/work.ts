@@ -6,7 +6,7 @@ import { isStale, refusedTo } from "../../shared/lifecycle/fence.ts";
 import type { NewRequest } from "../../shared/lifecycle/route.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import { audit } from "../../shared/lifecycle/step.ts";
-import { onRepeat } from "../../shared/lifecycle/tasks.ts";
+import { isLookedUp } from "../../shared/lifecycle/tasks.ts";
 import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Accepting } from "./accepting.ts";
@@ -118,13 +118,20 @@ export class Work {
     const parsed = read.value;
     const outside = this.#inside.outside(task.subject);
     // A task started before and not finished: its answer was lost with the process that asked.
-    const lost = task.tries > 1 && onRepeat[parsed.kind] === "lost" ? lostOutcome(parsed, createdAt) : null;
+    const lost = task.tries > 1 && isLookedUp(parsed) ? lostOutcome(parsed, createdAt) : null;
     const refused = isStale(request, store.lock()) ? refusedTo(parsed) : null;
-    const context = { ...outside, request, startedAt, dueAt: task.dueAt, createdAt };
+    let begun = task;
+    const sending = (): boolean => {
+      if (parsed.kind !== "dispatch-prepare") return true;
+      const marked = store.rewordTask(begun, { ...parsed, sent: true });
+      begun = marked ?? begun;
+      return marked !== null;
+    };
+    const context = { ...outside, request, startedAt, dueAt: task.dueAt, createdAt, sending };
     const done = lost ?? refused ?? (await perform(parsed, context));
     ports.sql.transaction(() => {
       // The task may have been replaced while it ran: then its outcome belongs to nobody.
-      const taken = store.finishing(task, () => {
+      const taken = store.finishing(begun, () => {
         this.#steps.apply(task.subject, { kind: "done", taskId: task.id, done });
       });
       // The configuration may just have become known: the head gets its aggregate, if there is one.

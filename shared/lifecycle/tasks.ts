@@ -30,7 +30,11 @@ const attemptId = z.string();
 export const taskSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("authorize") }),
   z.object({ kind: z.literal("observe"), want: wantSchema }),
-  z.object({ kind: z.literal("dispatch-prepare") }),
+  /**
+   * `sent`: whether the call that starts the run may have left. It becomes true right before that call, which several reads
+   * come before. Absent: stored before there was this word, so it may have.
+   */
+  z.object({ kind: z.literal("dispatch-prepare"), sent: z.boolean().optional() }),
   z.object({ kind: z.literal("find-prepare") }),
   z.object({ kind: z.literal("recheck") }),
   z.object({ kind: z.literal("plan") }),
@@ -97,6 +101,14 @@ export const onRepeat: Readonly<Record<TaskKind, "again" | "lost">> = {
   "read-run": "again",
   settle: "again",
 };
+
+/**
+ * Whether a task that was begun and not finished is looked up instead of done again: its call may have been sent, and a second
+ * one would be a second run, runner or pod. One that certainly was not is done again.
+ */
+export function isLookedUp(task: Task): boolean {
+  return onRepeat[task.kind] === "lost" && !(task.kind === "dispatch-prepare" && task.sent === false);
+}
 
 /** A fact that could be read, or why it could not. Unknown is neither idle nor success (I11). */
 export type Seen<T> =

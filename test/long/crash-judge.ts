@@ -3,7 +3,6 @@
  * they were ordered says nothing, since a kill takes everything with it that is under way beside the call that it waited for.
  */
 import type { PodEntry } from "../../local/runpod/types.ts";
-import type { WireCall } from "./crash-points.ts";
 import type { LifeEvent } from "./crash-life.ts";
 import { subjectOf, wordsOf } from "./crash-wire.ts";
 
@@ -43,10 +42,20 @@ export function judgeStarts(name: string, events: readonly LifeEvent[]): string[
   return [...sent].flatMap(([what, times]) => (times > 1 ? [`${name}: ${what} was sent ${times} times`] : []));
 }
 
-/** What the gate has to have been told before it starts a run. */
+/** The last that the gate is told before it starts a run. Up to there a kill takes no start with it. */
 const BEFORE_START = [
-  { workflow: "gpu-gate-prepare.yml", told: /\/pulls\/\d+\/files/ },
-  { workflow: "gpu-gate-execute.yml", told: /\/generate-jitconfig$/ },
+  {
+    workflow: "gpu-gate-prepare.yml",
+    told: /\/git\/trees\//,
+    start: /gpu-gate-prepare\.yml\/dispatches$/,
+    list: /gpu-gate-prepare\.yml\/runs/,
+  },
+  {
+    workflow: "gpu-gate-execute.yml",
+    told: /\/generate-jitconfig$/,
+    start: /gpu-gate-execute\.yml\/dispatches$/,
+    list: /gpu-gate-execute\.yml\/runs/,
+  },
 ] as const;
 
 /**
@@ -55,17 +64,19 @@ const BEFORE_START = [
  * kill did, and a life that ends without its run has ended wrongly.
  */
 export function lostStart(events: readonly LifeEvent[]): string | null {
-  for (const { workflow, told } of BEFORE_START) {
-    const own = (match: (call: WireCall) => boolean) => (event: LifeEvent) =>
-      event.kind === "call" && event.own && event.reached && match(event.call);
-    const isLook = (event: LifeEvent) =>
-      event.kind === "call" && event.call.method === "GET" && event.call.path.includes(`${workflow}/runs`);
-    if (events.some(own(({ path }) => path.endsWith(`${workflow}/dispatches`)))) continue;
-    const before = events.slice(0, events.findIndex(isLook));
-    const kill = before.slice(before.findLastIndex(own(({ path }) => told.test(path))) + 1).findLast(isKill);
-    if (before.some(own(({ path }) => told.test(path))) && kill !== undefined) {
-      return `${workflow} was never started: killed at ${kill.at}`;
-    }
+  for (const { workflow, told, start, list } of BEFORE_START) {
+    const got = (method: "GET" | "POST" | null, path: RegExp) => (event: LifeEvent) =>
+      event.kind === "call" &&
+      event.reached &&
+      (method === null || event.call.method === method) &&
+      path.test(event.call.path);
+    const isStart = got("POST", start);
+    const look = events.findIndex(got("GET", list));
+    if (look < 0 || events.some((event) => event.kind === "call" && event.own && isStart(event))) continue;
+    const before = events.slice(0, look);
+    const known = before.findLastIndex(got(null, told));
+    const kill = before.slice(known + 1).findLast(isKill);
+    if (known >= 0 && kill !== undefined) return `${workflow} was never started: killed at ${kill.at}`;
   }
   return null;
 }

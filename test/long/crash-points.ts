@@ -95,6 +95,7 @@ const prices = is("runpod", "GET", /^\/v2\/catalog\/gpus/);
 const jobs = is("github", "GET", /\/actions\/runs\/\d+\/attempts\/\d+\/jobs/);
 const run = is("github", "GET", /\/actions\/runs\/\d+\/attempts\/\d+$/);
 const deregister = is("github", "DELETE", /\/actions\/runners\/\d+$/);
+const trees = is("github", "GET", /\/git\/trees\//);
 const changeCheck = is("github", "PATCH", /\/check-runs\/\d+$/);
 const cancel = is("github", "POST", /\/actions\/runs\/\d+\/cancel$/);
 const ownCheck: Match = (call, life) => changeCheck(call, life) && !isAggregate(call);
@@ -169,6 +170,11 @@ export const LANE_POINTS: Readonly<Record<Lane, CrashPoint | string>> = {
   ),
 };
 
+/** Calls that a task makes before the one that may not be made twice: killed there it has done nothing, and is done again. */
+export const EARLY_POINTS: Readonly<Record<string, CrashPoint>> = {
+  "dispatch-prepare's reads": around(and(trees, (life) => !life.prepared)),
+};
+
 export interface NamedPoint {
   readonly name: string;
   readonly point: CrashPoint;
@@ -179,6 +185,7 @@ export interface NamedPoint {
 export function allPoints(): readonly NamedPoint[] {
   const named: [string, CrashPoint][] = [
     ...Object.entries(TASK_POINTS),
+    ...Object.entries(EARLY_POINTS),
     ...Object.entries(LANE_POINTS).flatMap(([lane, point]): [string, CrashPoint][] =>
       typeof point === "string" ? [] : [[`lane ${lane}`, point]],
     ),

@@ -96,7 +96,7 @@ describe("whose a call is", () => {
 });
 
 describe("a start that a kill took with it", () => {
-  const told = call(github("GET", "/pulls/2/files?per_page=100&page=1"));
+  const told = call(github("GET", `/git/trees/${"e".repeat(40)}?recursive=1`), false);
   const minted = call(github("POST", "/actions/runners/generate-jitconfig", { name: "gpu-gate-crash-101-r2xyz-1" }));
   const list = call(github("GET", "/pulls?state=open"), false);
   const kill: LifeEvent = { kind: "kill", at: "GET /pulls?" };
@@ -125,7 +125,7 @@ describe("a start that a kill took with it", () => {
     ["the kill came after the search", [told, looked("prepare"), kill, looked("prepare")]],
     ["GitHub got it", [told, call(prepare), kill, looked("prepare")]],
     ["GitHub got it after the process was gone", [told, kill, call(prepare), looked("prepare")]],
-    ["nobody looked for the run", [told, list, kill]],
+    ["nobody looked for the run", [told, kill, list]],
   ])("not where %s", (_, events) => {
     expect(lostStart(events)).toBeNull();
   });

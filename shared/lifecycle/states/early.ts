@@ -214,7 +214,7 @@ export function prepare(
       backToPreparing: kept?.backToPreparing ?? 0,
       vanished: 0,
     },
-    { kind: "dispatch-prepare" },
+    { kind: "dispatch-prepare", sent: false },
     around.now,
     { audit: [audit("prepare.dispatch", null, { workflow: terms.workflows.prepare })] },
   );
@@ -242,7 +242,7 @@ export function preparing(request: GateRequest, state: StateOf<"preparing">, don
           return go(
             request,
             state,
-            { kind: "dispatch-prepare" },
+            { kind: "dispatch-prepare", sent: false },
             backoffSince(state.stepSince, around.now, outcome.retryAt),
           );
         case "lost":
