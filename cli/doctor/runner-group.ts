@@ -5,7 +5,7 @@ import type { RepositoryHandle } from "../../shared/github/app.ts";
 import { path } from "../../shared/github/call.ts";
 import { githubId } from "../../shared/github/schema.ts";
 import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
-import type { Result } from "../../shared/result.ts";
+import { ok, type Result } from "../../shared/result.ts";
 import { fine, problem, unanswered, warning, type Finding } from "./finding.ts";
 
 /** Fields as GitHub's OpenAPI description has them (`actions/get-self-hosted-runner-group-for-org`). */
@@ -26,6 +26,8 @@ const members = z.object({
 const isPrivate = z.object({ private: z.boolean() });
 
 const PAGE = 100;
+/** Two thousand repositories: a group that is open to more is wide open. */
+const PAGES = 20;
 const NAMED = 5;
 
 export type Get = <T>(address: string, schema: z.ZodType<T>) => Promise<Result<T, GitHubFailure>>;
@@ -90,13 +92,26 @@ export async function lookAtRunnerGroup(
     defaultBranch,
     served,
     branchOf,
-    members: seen.visibility === "selected" ? await get(`${address}/repositories?per_page=${PAGE}`, members) : null,
+    members: seen.visibility === "selected" ? await allMembers(`${address}/repositories`, get) : null,
   };
   const workflows = await whichWorkflows(around);
   const closed = workflows.every((finding) => finding.state !== "problem");
   const open = await publicOnes(what, seen, repository, get);
   const faults = [...workflows, ...whichRepositories(around, closed), ...open].filter(({ state }) => state !== "ok");
   return faults.length > 0 ? faults : workflows;
+}
+
+/** Page by page. A repository that comes or goes meanwhile shifts the rest: the count then tells that some were not seen. */
+async function allMembers(address: string, get: Get): Promise<Result<Members, GitHubFailure>> {
+  const seen = new Map<string, Members["repositories"][number]>();
+  for (let page = 1; ; page += 1) {
+    const answer = await get(`${address}?per_page=${PAGE}&page=${page}`, members);
+    if (!answer.ok) return answer;
+    const { repositories, total_count } = answer.value;
+    for (const one of repositories) seen.set(one.id, one);
+    if (seen.size >= total_count || repositories.length < PAGE || page >= PAGES)
+      return ok({ total_count, repositories: [...seen.values()] });
+  }
 }
 
 async function whichWorkflows(around: Around): Promise<readonly Finding[]> {

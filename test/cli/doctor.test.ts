@@ -251,6 +251,22 @@ describe("who else may use the runner group of the pods", () => {
     expect([code, lines]).toEqual([0, [expect.stringMatching(/^warning .*at a commit \(aaaaaaa\): .*next push/)]]);
   });
 
+  it("reads every page: repository 101 of a group counts like the first, and so does the one behind it", async () => {
+    const crowd = Array.from({ length: 150 }, (_, index) =>
+      github.createRepository({ owner: "octo", name: `lib${index}`, id: 200 + index, organization: true }),
+    );
+    const ids = crowd.map((_, index) => 200 + index);
+    group({ repositories: [...ids, 101, 102], selectedWorkflows: [own, other] });
+    stranger();
+    env["GITHUB_ALLOWED_REPOSITORIES"] = ["101", "102", ...ids].join(",");
+    // Its own repository and its neighbour are on the second page, and nobody is unknown.
+    expect((await seen()).lines).toEqual([expect.stringMatching(/^ok /)]);
+    env["GITHUB_ALLOWED_REPOSITORIES"] = ["101", ...ids].join(",");
+    const { lines } = await seen();
+    expect(lines.join("\n")).toContain("open to octo/website, which");
+    expect(lines.join("\n")).not.toContain("more");
+  });
+
   it("counts those that a page leaves out", async () => {
     instead["/runner-groups/2/repositories"] = () =>
       Response.json({ total_count: 131, repositories: [{ id: 101, full_name: "octo/lab" }] });
