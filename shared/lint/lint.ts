@@ -6,7 +6,7 @@
 import { onOneLine } from "../text.ts";
 import { DEFAULT_LINT_CONFIG, type Finding, type LintConfig, type Rule } from "./rule.ts";
 import { cacheModeMissing, cacheWriteOffMain } from "./rules/cache.ts";
-import { concurrencyEvictsWaiters, queueMaxWithCancel, scriptInjection } from "./rules/flow.ts";
+import { concurrencyEvictsWaiters, jobForgivesItself, queueMaxWithCancel, scriptInjection } from "./rules/flow.ts";
 import {
   callerChosenWorkflowRef,
   checkTwoOwners,
@@ -54,6 +54,7 @@ export const RULES: readonly Rule[] = [
   defaultPermissions,
   unpinnedAction,
   requiredCheckNotPublished,
+  jobForgivesItself,
   checkTwoOwners,
   hardwareJobWithoutProbe,
   probeOfAnotherLane,

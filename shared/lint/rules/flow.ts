@@ -1,6 +1,6 @@
 /** Rules about how runs meet each other and what text reaches a shell. */
 import type { Rule } from "../rule.ts";
-import { allJobs, at, isSelfHosted, type WorkflowFile } from "../workflow.ts";
+import { allJobs, at, isSelfHosted, type Job, type WorkflowFile } from "../workflow.ts";
 import { entry, expressionsIn, get, textOf, type YamlEntry } from "../yaml.ts";
 
 interface Group {
@@ -108,4 +108,57 @@ function isHarmless(file: WorkflowFile, name: string): boolean {
     return declared === undefined ? [] : [textOf(get(declared, "type")) ?? "string"];
   });
   return types.length > 0 && types.every((type) => type === "number" || type === "boolean" || type === "choice");
+}
+
+/** By its name, as the gate leaves it out (`shared/hosted/prepare-jobs.ts`); the shipped file would not be clean without it. */
+const LOOK_UP_JOB = "Archives of an earlier run";
+
+/**
+ * A run's conclusion is what the gate takes for the host tests', a required check may stand for what its job needs, and a job
+ * that forgives itself fails neither.
+ */
+export const jobForgivesItself: Rule = {
+  id: "job-forgives-itself",
+  title: "No job forgives itself whose result counts",
+  explanation:
+    "With `continue-on-error` at the job's own level a failed job does not fail its run, and jobs that need it go on as if it had succeeded. The gate takes the conclusion of " +
+    "a preparation's run for that of its host tests, and a required check often stands for the jobs that it needs: both would be green over a failure.",
+  example:
+    "A flaky host test was quieted with `continue-on-error: true` on its job; from then on the GPU tests ran, and passed, on archives of a revision whose host tests failed.",
+  fix: `Remove it, or move it to the one step that may fail. Only the job '${LOOK_UP_JOB}' of the preparation may have it.`,
+  check: (repository, config, found) => {
+    const counted = new Set([...config.requiredChecks, ...config.lanes.flatMap((lane) => lane.checks)]);
+    for (const file of repository.files) {
+      const trusted = isPrepared(file)
+        ? file.jobs.filter((job) => job.name.text !== LOOK_UP_JOB)
+        : withNeeds(
+            file,
+            file.jobs.filter((job) => counted.has(job.name.text)),
+          );
+      for (const job of trusted) {
+        const item = entry(job.node, "continue-on-error");
+        // What an expression comes to is not known here.
+        if (item === undefined || textOf(item.value) === "false") continue;
+        found(at(job, item.at), `A failure of '${job.id}' does not fail its run, and what needs it goes on.`);
+      }
+    }
+  },
+};
+
+/** A workflow that the gate dispatches: it is told which revision to test. */
+function isPrepared(file: WorkflowFile): boolean {
+  return entry(get(file.triggers.get("workflow_dispatch")?.value, "inputs"), "tested_sha") !== undefined;
+}
+
+/** These jobs and every job that they need, directly or not. */
+function withNeeds(file: WorkflowFile, jobs: readonly Job[]): readonly Job[] {
+  const wanted = new Set<Job>();
+  const waiting = [...jobs];
+  for (let job = waiting.pop(); job !== undefined; job = waiting.pop()) {
+    if (wanted.has(job)) continue;
+    wanted.add(job);
+    const { needs } = job;
+    waiting.push(...file.jobs.filter((one) => needs.includes(one.id)));
+  }
+  return file.jobs.filter((job) => wanted.has(job));
 }
