@@ -1,4 +1,5 @@
 /** What was reached: states and steps, the ways between them, tasks, reasons, faults, calls. */
+import * as z from "zod";
 import { REASON_CODES } from "../shared/audit/reasons.ts";
 import { stateKinds } from "../shared/lifecycle/model.ts";
 import { onRepeat } from "../shared/lifecycle/tasks.ts";
@@ -7,6 +8,17 @@ import type { RefusalReason } from "../shared/oidc/refusal.ts";
 import { FAULT_KINDS } from "./faults.ts";
 
 type Counts = Map<string, number>;
+
+/** What is counted, each by its names. */
+const COUNTED = ["states", "transitions", "tasks", "reasons", "acts", "calls", "faults", "refusals", "notes"] as const;
+
+type Counted = (typeof COUNTED)[number];
+
+/** How often each was met, as `Coverage.counts` gives it. */
+export const coverageSchema = z.object({
+  concluded: z.number(),
+  met: z.record(z.enum(COUNTED), z.record(z.string(), z.number())),
+});
 
 const bump = (counts: Counts, name: string, by = 1): void => void counts.set(name, (counts.get(name) ?? 0) + by);
 
@@ -39,7 +51,7 @@ const REFUSALS: Readonly<Record<RefusalReason, true>> = {
   fork: true,
 };
 
-export class Coverage {
+export class Coverage implements Readonly<Record<Counted, Counts>> {
   readonly states: Counts = new Map();
   readonly transitions: Counts = new Map();
   readonly tasks: Counts = new Map();
@@ -89,18 +101,7 @@ export class Coverage {
   }
 
   add(other: Coverage): void {
-    const pairs: [Counts, Counts][] = [
-      [this.states, other.states],
-      [this.transitions, other.transitions],
-      [this.tasks, other.tasks],
-      [this.reasons, other.reasons],
-      [this.acts, other.acts],
-      [this.calls, other.calls],
-      [this.notes, other.notes],
-      [this.faults, other.faults],
-      [this.refusals, other.refusals],
-    ];
-    for (const [mine, theirs] of pairs) for (const [name, count] of theirs) bump(mine, name, count);
+    for (const kind of COUNTED) for (const [name, count] of other[kind]) bump(this[kind], name, count);
     this.concluded += other.concluded;
   }
 
@@ -116,22 +117,23 @@ export class Coverage {
     };
   }
 
+  /** Takes in what another process met. */
+  addCounts({ concluded, met }: z.infer<typeof coverageSchema>): void {
+    this.concluded += concluded;
+    for (const kind of COUNTED) for (const [name, count] of Object.entries(met[kind])) bump(this[kind], name, count);
+  }
+
+  /** Plain values, by name. */
+  counts(): z.infer<typeof coverageSchema> {
+    const sorted = (kind: Counted): Record<string, number> =>
+      Object.fromEntries([...this[kind]].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+    const met = Object.fromEntries(COUNTED.map((kind) => [kind, sorted(kind)]));
+    return coverageSchema.parse({ concluded: this.concluded, met });
+  }
+
   json(): Readonly<Record<string, unknown>> {
-    const sorted = (counts: Counts): Record<string, number> =>
-      Object.fromEntries([...counts].toSorted(([a], [b]) => (a < b ? -1 : 1)));
-    return {
-      concluded: this.concluded,
-      states: sorted(this.states),
-      transitions: sorted(this.transitions),
-      tasks: sorted(this.tasks),
-      reasons: sorted(this.reasons),
-      acts: sorted(this.acts),
-      calls: sorted(this.calls),
-      faults: sorted(this.faults),
-      refusals: sorted(this.refusals),
-      notes: sorted(this.notes),
-      unreached: this.unreached(),
-    };
+    const { concluded, met } = this.counts();
+    return { concluded, ...met, unreached: this.unreached() };
   }
 
   #saved(host: string, [record, id, kind]: readonly SqlValue[]): void {

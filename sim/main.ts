@@ -1,14 +1,16 @@
 /** `node sim/main.ts`: many seeds, or one with its story. `--help` lists the options. */
 import { writeFileSync } from "node:fs";
 import process from "node:process";
-import { Coverage } from "./coverage.ts";
 import { dayLines, runDay } from "./day.ts";
 import { FAULT_KINDS, type FaultKind } from "./faults.ts";
+import { play, playInJobs } from "./processes.ts";
 import { misused, numberOf, optionsOf, type Command } from "./options.ts";
 import { installPlatform } from "./platform.ts";
 import { unreached } from "./unreachable.ts";
 import { HeapWatch, startProfile } from "./profile.ts";
 import { DEFAULT_RUN, runSeed, shrink, type RunOptions, type RunResult } from "./run.ts";
+import { Totals } from "./totals.ts";
+import type { Violation } from "./world.ts";
 
 const COMMAND: Command = {
   name: "npm run sim",
@@ -18,6 +20,7 @@ const COMMAND: Command = {
   --start S          the first one (1)
   --minutes M        stop after so long
   --cpu S            stop after so many CPU seconds
+  --jobs N           so many processes at a time (1)
   --fault a,b        only these kinds of fault; none: no fault at all
   --seed N           one seed
   --trace            print what happened in it
@@ -46,6 +49,7 @@ const { values } = optionsOf(COMMAND, {
     cpu: { type: "string" },
     day: { type: "string" },
     repositories: { type: "string", default: "40" },
+    jobs: { type: "string", default: "1" },
     "no-shrink": { type: "boolean", default: false },
   },
 });
@@ -77,6 +81,7 @@ const asked = {
   seeds: numberOf(COMMAND, "seeds", values.seeds),
   start: numberOf(COMMAND, "start", values.start),
   repositories: numberOf(COMMAND, "repositories", values.repositories, { least: 1 }),
+  jobs: numberOf(COMMAND, "jobs", values.jobs, { least: 1 }),
   minutes: given("minutes", false),
   cpu: given("cpu", false),
   seed: given("seed", true),
@@ -109,87 +114,95 @@ async function one(seed: number): Promise<boolean> {
   const options: RunOptions = { ...base, seed, keepTrace: values.trace };
   const result = await runSeed(options);
   if (values.trace) console.log(result.trace.join("\n"));
-  console.log(describe(result));
-  if (result.violation !== null && !values.trace && !values["no-shrink"]) await explain(result, options);
+  console.log(describe(result, result.violation));
+  if (result.violation !== null && !values.trace && !values["no-shrink"]) await explain(seed);
   return result.violation !== null;
 }
 
 async function many(): Promise<boolean> {
-  const { seeds, start } = asked;
-  const until = asked.minutes === null ? Infinity : performance.now() + asked.minutes * 60_000;
-  const cpu = asked.cpu === null ? Infinity : cpuSeconds() + asked.cpu;
-  const coverage = new Coverage();
-  const failures: RunResult[] = [];
+  const { seeds, start, jobs } = asked;
+  const totals = new Totals();
+  const { coverage, failures } = totals;
   const began = performance.now();
-  let ran = 0;
-  let events = 0;
-  let calls = 0;
-  let pods = 0;
-  let virtualMs = 0;
-  let lastSaid = began;
+  const until = asked.minutes === null ? Infinity : began + asked.minutes * 60_000;
   const heap = new HeapWatch();
   const profiled = values.profile ? await startProfile() : null;
   const cpuAtStart = cpuSeconds();
-  for (let seed = start; seed < start + seeds && performance.now() < until && cpuSeconds() < cpu; seed += 1) {
-    const options: RunOptions = { ...base, seed };
-    const result = await runSeed(options);
-    ran += 1;
-    heap.look();
-    events += result.events;
-    calls += result.calls;
-    pods += result.pods;
-    virtualMs += result.virtualMs;
-    coverage.add(result.coverage);
-    if (values.twice) {
-      const again = await runSeed(options);
-      if (again.digest !== result.digest) {
-        console.log(`seed ${seed}: two runs differ`);
-        failures.push(result);
-        if (!values["keep-going"]) break;
-      }
-    }
-    if (result.violation !== null) {
-      console.log(describe(result));
-      failures.push(result);
-      if (!values["keep-going"]) {
-        if (!values["no-shrink"]) await explain(result, options);
-        break;
-      }
+  let cpuOfJobs = 0;
+  let peakOfJobs = 0;
+  let lastSaid = began;
+  let shown = 0;
+  let next = start;
+  const used = (): number => cpuSeconds() - cpuAtStart + cpuOfJobs;
+  const nextSeed = (): number | null => {
+    if (next >= start + seeds || performance.now() >= until || used() >= (asked.cpu ?? Infinity)) return null;
+    next += 1;
+    return next - 1;
+  };
+  /** Says what is new. False: the first failure ends it. */
+  const goesOn = (): boolean => {
+    for (; shown < failures.length; shown += 1) {
+      const failure = failures[shown];
+      if (failure !== undefined) console.log(describe(failure, failure));
     }
     if (performance.now() - lastSaid > 10_000) {
       lastSaid = performance.now();
-      const used = cpuSeconds() - cpuAtStart;
-      const of = (count: number, digits: number): string => (count / used).toFixed(digits);
+      const of = (count: number, digits: number): string => (count / used()).toFixed(digits);
+      const memory = jobs === 1 ? `heap ${heap.say()} MB; ` : "";
       console.log(
-        `${ran} seeds; a CPU second: ${of(ran, 2)} schedules, ${of(coverage.concluded, 1)} requests, ${of(events, 0)} events; heap ${heap.say()} MB; ${failures.length} failures`,
+        `${totals.ran} seeds; a CPU second: ${of(totals.ran, 2)} schedules, ${of(coverage.concluded, 1)} requests, ${of(totals.events, 0)} events; ${memory}${failures.length} failures`,
       );
     }
+    return failures.length === 0 || values["keep-going"];
+  };
+  if (jobs === 1) {
+    for (let seed = nextSeed(); seed !== null; seed = nextSeed()) {
+      await play({ ...base, seed }, values.twice, totals);
+      heap.look();
+      if (!goesOn()) break;
+    }
+  } else {
+    await playInJobs({
+      jobs,
+      next: nextSeed,
+      base,
+      twice: values.twice,
+      keepGoing: values["keep-going"],
+      told: (answer) => {
+        totals.add(answer.totals);
+        cpuOfJobs += answer.cpuSeconds;
+        peakOfJobs = Math.max(peakOfJobs, answer.rssMb);
+        return goesOn();
+      },
+    });
   }
   const seconds = (performance.now() - began) / 1000;
-  const used = cpuSeconds() - cpuAtStart;
+  const cpu = used();
   const layers = profiled === null ? null : await profiled();
   heap.say();
   const summary = {
-    seeds: ran,
+    seeds: totals.ran,
     start,
+    jobs,
     seconds: Number(seconds.toFixed(1)),
-    cpuSeconds: Number(used.toFixed(1)),
-    schedulesPerSecond: Number((ran / seconds).toFixed(2)),
+    cpuSeconds: Number(cpu.toFixed(1)),
+    schedulesPerSecond: Number((totals.ran / seconds).toFixed(2)),
     /** What one core would do if nobody else used it. */
-    schedulesPerCpuSecond: Number((ran / used).toFixed(2)),
-    requestsPerCpuSecond: Number((coverage.concluded / used).toFixed(1)),
-    eventsPerCpuSecond: Math.round(events / used),
-    callsPerCpuSecond: Math.round(calls / used),
+    schedulesPerCpuSecond: Number((totals.ran / cpu).toFixed(2)),
+    requestsPerCpuSecond: Number((coverage.concluded / cpu).toFixed(1)),
+    eventsPerCpuSecond: Math.round(totals.events / cpu),
+    callsPerCpuSecond: Math.round(totals.calls / cpu),
     requestsPerSecond: Number((coverage.concluded / seconds).toFixed(1)),
-    eventsPerSecond: Math.round(events / seconds),
-    callsPerSecond: Math.round(calls / seconds),
-    pods,
-    virtualDays: Number((virtualMs / 86_400_000).toFixed(1)),
+    eventsPerSecond: Math.round(totals.events / seconds),
+    callsPerSecond: Math.round(totals.calls / seconds),
+    pods: totals.pods,
+    virtualDays: Number((totals.virtualMs / 86_400_000).toFixed(1)),
     rssMb: Math.round(process.memoryUsage().rss / 1_048_576),
-    peakRssMb: Math.round(process.resourceUsage().maxRSS / 1024),
+    /** Of the largest process. */
+    peakRssMb: Math.max(peakOfJobs, Math.round(process.resourceUsage().maxRSS / 1024)),
     /** The heap's low water in each stretch of the run: flat when nothing is kept. */
     heapMb: heap.lows,
-    failures: failures.map((result) => ({ seed: result.seed, ...result.violation })),
+    failures,
     coverage: coverage.json(),
   };
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(summary, null, 2)}\n`);
@@ -201,16 +214,12 @@ async function many(): Promise<boolean> {
   if (metAnyway.length > 0)
     console.log("reached, though sim/unreachable.ts says that it cannot be", metAnyway.join(", "));
   if (coverage.notes.size > 0) console.log("notes", JSON.stringify(Object.fromEntries(coverage.notes)));
-  if (failures.length > 0) {
-    const tally = Map.groupBy(failures, (result) => result.violation?.checker ?? "trace");
-    for (const [checker, list] of tally)
-      console.log(
-        `${checker}: ${list.length} seeds, first ${list
-          .slice(0, 8)
-          .map((failure) => failure.seed)
-          .join(" ")}`,
-      );
+  for (const [checker, list] of Map.groupBy(failures, (failure) => failure.checker)) {
+    const first = list.slice(0, 8).map((failure) => failure.seed);
+    console.log(`${checker}: ${list.length} seeds, first ${first.join(" ")}`);
   }
+  const [failure] = failures;
+  if (failure !== undefined && !values["keep-going"] && !values["no-shrink"]) await explain(failure.seed);
   return failures.length > 0;
 }
 
@@ -219,8 +228,10 @@ function cpuSeconds(): number {
   return (user + system) / 1_000_000;
 }
 
-function describe(result: RunResult): string {
-  const { seed, violation, events, concluded, pods } = result;
+function describe(
+  { seed, events, concluded, pods }: Pick<RunResult, "seed" | "events" | "concluded" | "pods">,
+  violation: Violation | null,
+): string {
   const how =
     violation === null
       ? "held"
@@ -228,13 +239,18 @@ function describe(result: RunResult): string {
   return `seed ${seed}: ${how} (${events} events, ${concluded} requests, ${pods} pods)`;
 }
 
-async function explain(result: RunResult, options: RunOptions): Promise<void> {
+/** Plays a seed that failed once more, makes it smaller and tells how it ends. */
+async function explain(seed: number): Promise<void> {
+  const options: RunOptions = { ...base, seed };
+  const result = await runSeed(options);
+  // Two runs of it differ, or no checker objects to this one.
+  if (result.violation === null) return;
   const small = await shrink(result, options);
   const kinds = small.result.faults.join(",") || "none";
   console.log(
     `shrunk in ${small.runs} runs to ${small.options.maxPulls} pull requests, ${small.options.maxRepositories} repositories, faults: ${kinds}`,
   );
-  console.log(`  ${describe(small.result)}`);
+  console.log(`  ${describe(small.result, small.result.violation)}`);
   const told = await runSeed({ ...small.options, keepTrace: true });
   console.log(told.trace.slice(-60).join("\n"));
 }
