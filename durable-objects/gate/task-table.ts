@@ -2,7 +2,7 @@
 import { taskSchema, type Task } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { ok, type Result } from "../../shared/result.ts";
-import { isPlaced, mendTasks } from "./mended-tasks.ts";
+import { HORIZON_MS, isPlaced, LAST_INSTANT, mendTasks } from "./mended-tasks.ts";
 import type { Sql, SqlValue } from "./ports.ts";
 import { keepIn, type Remembered } from "./remembered.ts";
 import { laneSchema, type Lane, type StoredTask, type TaskRow } from "./rows.ts";
@@ -95,6 +95,8 @@ export class TaskTable {
    */
   dueTasks(now: Millis, limit: number): readonly StoredTask[] {
     const next = this.nextDue();
+    // Further off than anything can be: nobody would ever come to it.
+    if (next !== null && next > now + HORIZON_MS && this.mendTasks(now) > 0) return this.dueTasks(now, limit);
     if (next === null || next > now) return [];
     const rows = this.#sql.exec<TaskRow>(dueQuery("", limit + 1), now);
     // Something is due, and it is not among those, or does not say whose it is: nothing may wait behind such a row, and what
@@ -114,8 +116,11 @@ export class TaskTable {
     const known = this.#remembered.nextDue;
     if (known !== undefined) return known;
     const least =
-      this.#sql.exec<{ due: SqlValue }>(`SELECT min(due_at) AS due FROM tasks WHERE started_at IS NULL`)[0]?.due ??
-      null;
+      this.#sql.exec<{ due: SqlValue }>(
+        // The least alone is one row along the index; bounded, a number can hold it.
+        `SELECT CASE WHEN typeof(least) = 'text' THEN least ELSE min(least, ${LAST_INSTANT}) END AS due
+         FROM (SELECT min(due_at) AS least FROM tasks WHERE started_at IS NULL)`,
+      )[0]?.due ?? null;
     const due = least === null || typeof least === "number" ? least : 0;
     this.#remembered.nextDue = due;
     return due;

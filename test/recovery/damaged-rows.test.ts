@@ -1,6 +1,7 @@
 /** One row that does not read stops its own matter at most: removals go on by the pod's id, the rest waits and is told. */
 import { describe, expect, it } from "vitest";
 import { parkTask } from "../../durable-objects/gate/unreadable.ts";
+import { HORIZON_MS } from "../../durable-objects/gate/mended-tasks.ts";
 import { beginRetained, beginStray, strayRecord } from "../../durable-objects/gate/strays.ts";
 import { keepMoneyId, retentionOf } from "../../durable-objects/gate/retention.ts";
 import { Aggregates } from "../../durable-objects/gate/aggregates.ts";
@@ -45,6 +46,8 @@ describe("a task whose row does not say whose turn it is, or when", () => {
   const damages = [
     [`lane = 'x'`, "no such lane"],
     [`due_at = 'x'`, "no instant"],
+    [`due_at = 9007199254740993`, "an instant that never comes"],
+    [`due_at = 9e999`, "an instant beyond every number"],
   ] as const;
   it.each(lives.flatMap((life) => damages.map(([set, what]) => [what, life.name, set, life] as const)))(
     "is placed again, and its request comes to its end: %s, %s",
@@ -68,7 +71,7 @@ describe("a task whose row does not say whose turn it is, or when", () => {
     const { store } = goOn(sql, life.at, repositoryOf(life)).gate;
     expect(store.nextDue()).toEqual(expect.any(Number));
     expect(store.dueTasks(life.at + WEEK_MS, 100).length).toBeGreaterThan(0);
-    expect(sql.exec(`SELECT id FROM tasks WHERE lane = 'x' OR typeof(due_at) = 'text'`)).toEqual([]);
+    expect(sql.exec(`SELECT id FROM tasks WHERE lane = 'x' OR due_at > ?`, life.at + WEEK_MS)).toEqual([]);
     expect(sql.exec(`SELECT act FROM audit WHERE act = 'task.mended'`)).toHaveLength(1);
   });
 
@@ -80,6 +83,31 @@ describe("a task whose row does not say whose turn it is, or when", () => {
     store.forget();
     expect(store.nextDue()).toEqual(expect.any(Number));
     expect(store.dueTasks(at, 5)).toMatchObject([{ lane: "stray", subject: "pod8", dueAt: at }]);
+  });
+
+  it("waits until its instant when that can be, and is as old as it can be when its beginning cannot", () => {
+    const { sql, store, at } = executing();
+    sql.exec(`DELETE FROM tasks`);
+    store.putTask("stray", "pod8", "delete-pod", {}, at + HORIZON_MS, at);
+    expect(store.mendTasks(at)).toBe(0);
+    expect(store.dueTasks(at, 5)).toEqual([]);
+    expect(store.nextDue()).toBe(at + HORIZON_MS);
+    for (const set of [`created_at = 'x'`, `created_at = 9e300`, `created_at = 9e300, started_at = 9e300`]) {
+      sql.exec(`UPDATE tasks SET created_at = ?, started_at = NULL`, at);
+      sql.exec(`UPDATE tasks SET ${set}`);
+      expect(store.mendTasks(at + 1)).toBe(1);
+      const startedAt = set.includes("started") ? at + 1 : null;
+      expect(store.taskOf("stray", "pod8")).toMatchObject({ createdAt: at + 1, startedAt, dueAt: at + HORIZON_MS });
+    }
+  });
+
+  it("ends nothing early as a deadline that never comes", () => {
+    const { sql, store, at, request } = executing();
+    sql.exec(`DELETE FROM tasks`);
+    store.putTask("deadline", request, "deadline", {}, at, at);
+    sql.exec(`UPDATE tasks SET due_at = 9e300`);
+    expect(store.mendTasks(at)).toBe(1);
+    expect(sql.exec(`SELECT id FROM tasks`)).toEqual([]);
   });
 
   it("counts as under way only while somebody performs it", () => {
