@@ -69,8 +69,9 @@ if [ "${1:-}" != clean ]; then
 fi
 
 umask 022
-runner=
+runner= signalled=
 on_signal() {
+  signalled=yes
   if [ -n "$runner" ]; then kill -TERM "$runner" 2>/dev/null; else finish terminated 143; fi
 }
 trap on_signal TERM INT
@@ -214,10 +215,12 @@ runner=$!
 unset jit
 wait "$runner"
 code=$?
-# A signal interrupts wait; the runner's own end is what counts.
-while kill -0 "$runner" 2>/dev/null; do
+# A signal interrupts wait; the runner's own end is what counts, also when it came at once. 127: it was told already.
+while [ -n "$signalled" ]; do
+  signalled=
   wait "$runner"
-  code=$?
+  told=$?
+  if ((told != 127)); then code=$told; fi
 done
 
 # --- 7. Last words -------------------------------------------------------------------------------------------------
