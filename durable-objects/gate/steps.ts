@@ -25,9 +25,14 @@ import { beginRetained, beginStray } from "./strays.ts";
 /** Until the branch rule is read: the queue's documented default of an hour, less two minutes. */
 const QUEUE_TIME_MS = 3_480_000;
 
+/** Requests of which that is remembered; all are forgotten when there are more. */
+const SAID_KEPT = 50;
+
 export class Steps {
   readonly #inside: Inside;
   readonly #lockHands: LockHands;
+  /** Requests whose check said all there was to say when they were last saved with a change. */
+  readonly #said = new Set<string>();
 
   constructor(inside: Inside) {
     this.#inside = inside;
@@ -99,13 +104,18 @@ export class Steps {
   /** Has the check written where it says something else by now. */
   publishLater(requestId: string): void {
     const { store, ports } = this.#inside;
+    this.#said.delete(requestId);
     const waiting = store.taskOf("check", requestId);
     // One under way looks again when it is done; one that waits out a failure keeps its pause.
     if (waiting !== null && (waiting.kind !== PACED || waiting.startedAt !== null || waiting.tries > 0)) return;
     const request = store.request(requestId);
     if (request === null) return;
     const view = checkView(request, this.#inside.queueInfo(requestId));
-    if (!wantsPublishing(request, view)) return;
+    if (!wantsPublishing(request, view)) {
+      if (this.#said.size >= SAID_KEPT) this.#said.clear();
+      this.#said.add(requestId);
+      return;
+    }
     const now = ports.clock.now();
     const dueAt = publishDue(request, view, now);
     // The word that ends the check waits for nothing; any other joins the one that waits for its turn.
@@ -145,8 +155,8 @@ export class Steps {
       if (op.kind === "close") openCost(ports.sql, store, closedPod(before), op, now);
     }
     changeLock(step.lock, next.id, fenceOf(before), store, now, this.#lockHands);
-    // A look that found nothing new changes no word of the check; only a place in the queue is not the request's own.
-    if (changed || next.state.kind === "queued") this.publishLater(next.id);
+    // A look that found nothing new changes no word of a check that says all; only a place in the queue is not the request's own.
+    if (changed || next.state.kind === "queued" || !this.#said.has(next.id)) this.publishLater(next.id);
     if (next.kind === "merge-group") this.#watchQueueTime(next, now);
     if (next.state.kind === "concluded" && before.state.kind !== "concluded") {
       rememberTested(ports.sql, next, now);
