@@ -3,6 +3,7 @@
  * run nobody touched and whose time is not over, is not deleted: whatever call failed meanwhile.
  */
 import { EXECUTE, type Repository, type Run } from "../github-model.ts";
+import type { Millis } from "../../shared/ports.ts";
 import type { NetRequest } from "../net.ts";
 import type { VirtualPod } from "../runpod.ts";
 import { repositoryOf, type Checker, type WorldView } from "../view.ts";
@@ -15,22 +16,30 @@ const SLACK_MS = 10_000;
 const QUEUE_MARGIN_MS = 300_000;
 
 export function i11(): Checker {
+  /** When each gate asked about runners and GitHub answered. */
+  const looks = new Map<string, Millis[]>();
   return {
     name: "I11",
     performing(world, operation, request) {
-      return operation === "deletePod" ? deleteProblem(world, request) : null;
+      return operation === "deletePod" ? deleteProblem(world, request, looks.get(request.caller) ?? []) : null;
+    },
+    performed(operation, { caller, askedAt }, status) {
+      if (operation !== "getRunner" || status >= 400) return;
+      const known = looks.get(caller);
+      if (known === undefined) looks.set(caller, [askedAt]);
+      else known.push(askedAt);
     },
   };
 }
 
-function deleteProblem(world: WorldView, request: NetRequest): string | null {
+function deleteProblem(world: WorldView, request: NetRequest, looks: readonly Millis[]): string | null {
   const id = decodeURIComponent(request.path.split("/").at(-1) ?? "");
   const pod = world.runpod.pods.find((one) => one.id === id);
   if (pod === undefined || pod.releasedAt !== null || pod.deletes.length > 0 || pod.late) return null;
   const repository = repositoryOf(world, pod.env["GPU_GATE_REPOSITORY_ID"] ?? "");
   const run = repository?.runs.get(pod.env["GPU_GATE_RUN_ID"] ?? "");
   if (repository === undefined || run === undefined || !healthy(pod, run, repository.limits, world)) return null;
-  if (excused(repository, run, world) || unseen(pod, world)) return null;
+  if (excused(repository, run, world) || unseen(pod, run, looks, world)) return null;
   return `${pod.id} is deleted by ${request.caller} in the middle of its healthy job`;
 }
 
@@ -59,14 +68,21 @@ const PEOPLE = [
   "repository-deleted",
 ] as const;
 
-/** From our create to a runner that was seen online: unknown extends no deadline, and GitHub showed nothing (seed 12150). */
+/** From our create to a runner that was seen online: unknown extends no deadline. */
 const ACCEPTANCE_MS = 420_000;
 const ACCEPTANCE_SLACK_MS = 60_000;
+/** How long an answer may be on its way before its asker gives it up. */
+const CALL_MS = 10_000;
 
-function unseen(pod: VirtualPod, world: WorldView): boolean {
+/**
+ * The time for acceptance is over and the runner was not seen: GitHub refused every look for its quota (12150) or its pace
+ * (51240), or the job began while the last look waited for an answer that did not come (51195).
+ */
+function unseen(pod: VirtualPod, run: Run, looks: readonly Millis[], world: WorldView): boolean {
   const age = world.now - pod.askedAt + Math.abs(world.skew);
-  const silent = world.github.quotaUntil > world.now;
-  return silent && age >= ACCEPTANCE_MS && age < ACCEPTANCE_MS + ACCEPTANCE_SLACK_MS;
+  if (age < ACCEPTANCE_MS || age >= ACCEPTANCE_MS + ACCEPTANCE_SLACK_MS) return false;
+  const begun = run.jobs.at(-1)?.[0]?.startedAt ?? world.now;
+  return !looks.some((askedAt) => askedAt > begun && askedAt < world.now - CALL_MS);
 }
 
 /** Somebody changed their mind, or may have. */

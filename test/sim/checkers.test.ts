@@ -421,6 +421,29 @@ test("I11: a healthy pod at work is deleted for nothing", () => {
   ).toBeNull();
 });
 
+test("I11: at the end of the time for acceptance it matters whether GitHub had shown the job", () => {
+  const working = run({ status: "in_progress" });
+  const job = working.jobs[0]?.[0];
+  if (job === undefined) throw new Error("a job is needed");
+  job.status = "in_progress";
+  job.startedAt = 6 * MINUTE;
+  job.steps.splice(2, 1, { name: "Run GPU tests", status: "in_progress", conclusion: null });
+  const deleted = (now: number, lookedAt: number | null, status = 200): string | null => {
+    const one = checker("I11");
+    const order = request("/v2/pods/p1", null);
+    if (lookedAt !== null) one.performed?.("getRunner", { ...order, askedAt: lookedAt }, status);
+    const repo = repository({ runs: new Map([["9", working]]) });
+    return one.performing?.(world({ pods: [pod({ busy: true })], repository: repo, now }), "deletePod", order) ?? null;
+  };
+  expect(deleted(7 * MINUTE + 5_000, 6.5 * MINUTE)).toContain("healthy job");
+  // Never asked, asked before it began, refused, or asked so lately that the answer may be on its way.
+  for (const at of [null, 5 * MINUTE, 7 * MINUTE]) expect(deleted(7 * MINUTE + 5_000, at)).toBeNull();
+  expect(deleted(7 * MINUTE + 5_000, 6.5 * MINUTE, 403)).toBeNull();
+  // Before that time is over, and long after it, nothing of this excuses anything.
+  expect(deleted(6.9 * MINUTE, null)).toContain("healthy job");
+  expect(deleted(9 * MINUTE, null)).toContain("healthy job");
+});
+
 test("N72: a registration that stays behind, and somebody else's runner that is ordered gone", () => {
   const runner = { id: "8", name: "gpu-gate-sim-101-r1-1", status: "offline" };
   const theirs = { id: "31", name: "build-machine", status: "offline" };
