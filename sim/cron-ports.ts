@@ -6,6 +6,7 @@ import { recordBills } from "../durable-objects/gate/bills.ts";
 import { gateMoney } from "../durable-objects/gate/money.ts";
 import { retentionOf } from "../durable-objects/gate/retention.ts";
 import { podStanding } from "../durable-objects/gate/standing.ts";
+import type { Board } from "../durable-objects/board-client.ts";
 import { createGitHubAppClient } from "../shared/github/app-client.ts";
 import { createGitHubApp, type GitHubApp } from "../shared/github/app.ts";
 import { createGitHubClient } from "../shared/github/client.ts";
@@ -23,6 +24,7 @@ import type { WorldView } from "./view.ts";
 /** What of the world cron sees. */
 export type CronWorld = Pick<WorldView, "now" | "skew" | "hosts" | "account" | "runpod"> & {
   readonly net: Net;
+  board: Board | null;
   readonly isolate: CronIsolate;
 };
 
@@ -124,7 +126,13 @@ export function cronPortsOf(world: CronWorld, log: (entry: Readonly<Record<strin
         note: (note) => rpc("gate", "note", () => inGate(id, (host) => host.gate.note(note))),
       }),
     },
-    board: { read: () => Promise.resolve(ok(null)), write: () => Promise.resolve(ok(null)) },
+    board: {
+      read: () => Promise.resolve(ok(world.board)),
+      write: (board) => {
+        world.board = board;
+        return Promise.resolve(ok(null));
+      },
+    },
     limits: DEFAULT_REAP_LIMITS,
     clock,
     log: (entry) => log(entry),

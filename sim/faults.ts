@@ -169,6 +169,7 @@ export const FAULT_KINDS = [
   "issuer-down",
   "issuer-rotates",
   "crash-worker",
+  "sweep-asked",
 ] as const;
 
 export type FaultKind = (typeof FAULT_KINDS)[number];
@@ -259,6 +260,8 @@ export const SCENES: Readonly<Record<string, Readonly<Partial<Record<FaultKind, 
     recovery: 1.8,
     validation: 1.8,
     "own-lanes": 2,
+    "sweep-asked": 1,
+    "repository-renamed": 1,
     "token-expired": 1,
     "token-audience": 1,
     "token-elsewhere": 1,
@@ -277,6 +280,7 @@ export const SCENES: Readonly<Record<string, Readonly<Partial<Record<FaultKind, 
     "job-call-lost": 1,
     "crash-worker": 2,
   },
+  "cron is silent, and a scheduled run asks": { "cron-lost": 4.5, "sweep-asked": 1 },
 };
 
 /** How many of the runs play a scene. */

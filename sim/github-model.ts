@@ -17,6 +17,7 @@ export const PREPARE = ".github/workflows/gpu-gate-prepare.yml";
 export const EXECUTE = ".github/workflows/gpu-gate-execute.yml";
 export const RECOVERY = ".github/workflows/gpu-gate-recovery.yml";
 export const VALIDATION = ".github/workflows/gpu-gate-validation.yml";
+export const SWEEP = ".github/workflows/gpu-gate-sweep.yml";
 /** The workflow of the maintainers' own lane: its probe, and the job on their machine. */
 export const LANE = ".github/workflows/lane-gpu-full.yml";
 export const CONFIG = ".github/gpu-gate.yml";

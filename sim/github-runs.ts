@@ -14,10 +14,16 @@ import { checkJson, jobJson, runJson } from "./github-json.ts";
 
 const GPU_STEPS = ["Check the machine", "Download the archives", "Run GPU tests", "Report"];
 
-/** A maintainer dispatches one of the workflows that ask for a request. */
-export function ownRun(repository: Repository, path: string, title: string, by: User): Run {
+/** A maintainer dispatches one of the workflows that ask the Worker for something, or GitHub starts one by its schedule. */
+export function ownRun(
+  repository: Repository,
+  path: string,
+  title: string,
+  by: User,
+  event = "workflow_dispatch",
+): Run {
   const job = newJob(repository, "ask", ["ubuntu-latest"], ["Ask the gate"], repository.mainSha);
-  const run = newRun(repository, path, "workflow_dispatch", title, repository.mainSha, "main", by, {}, [job]);
+  const run = newRun(repository, path, event, title, repository.mainSha, "main", by, {}, [job]);
   run.status = "in_progress";
   tellRun(repository, run, "in_progress");
   return run;

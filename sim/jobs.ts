@@ -4,7 +4,7 @@
  */
 import type { Millis } from "../shared/ports.ts";
 import type { Faults } from "./faults.ts";
-import { LANE, RECOVERY, VALIDATION, type Repository, type Run, type User } from "./github-model.ts";
+import { LANE, RECOVERY, SWEEP, VALIDATION, type Repository, type Run, type User } from "./github-model.ts";
 import { endOwnRun, finishJob, finishRun, hardwareJob, laneRun, ownRun, runAgain } from "./github-runs.ts";
 import type { VirtualIssuer } from "./issuer.ts";
 import type { Net } from "./net.ts";
@@ -43,6 +43,7 @@ const PROBES = 2;
 /** `curl --max-time`. */
 const PATIENCE_MS: Millis = 60_000;
 const MOST_KEYS = 6;
+const SWEEP_EVERY_MS: Millis = 900_000;
 
 export class HostedJobs {
   readonly #around: JobSurroundings;
@@ -55,8 +56,14 @@ export class HostedJobs {
   }
 
   /** From now on the repository's jobs are played: the probe of its own lane for each CI, and every re-run of such a run. */
-  serve(repository: Repository): void {
+  serve(repository: Repository, horizonMs: Millis): void {
     repository.onAttempt = (run) => this.#again(repository, run);
+    const { faults, scheduler } = this.#around;
+    if (faults.strikes("sweep-asked", 0.9)) {
+      const first = faults.stream("sweep-asked").int(0, SWEEP_EVERY_MS);
+      for (let at = first; at < horizonMs; at += SWEEP_EVERY_MS)
+        scheduler.in(at, "a scheduled sweep", () => void this.#sweep(repository));
+    }
     if (!repository.config.includes("own:")) return;
     repository.onCi = ({ sha, branch, by, event }) => {
       const number = repository.heads.get(sha)?.prNumber;
@@ -65,7 +72,7 @@ export class HostedJobs {
       const run = laneRun(repository, sha, branch, by, event, from);
       if (from === repository.id) return void this.#probe(repository, run);
       // A fork's job has no token. Somebody may have had one made all the same.
-      if (this.#around.faults.strikes("token-stranger", 0.6)) {
+      if (faults.strikes("token-stranger", 0.6)) {
         const call: Call = { asked: "probe", path: "/v1/probe", body: { lane: LANE_NAME } };
         void this.#send(this.#mint(repository, run, "probe", "of a fork's run"), call);
       }
@@ -117,6 +124,16 @@ export class HostedJobs {
     const token = this.#mint(repository, run, "progress");
     this.#beside(token, call);
     await this.#send(token, call);
+  }
+
+  /** GitHub's own schedule looks after cron. */
+  async #sweep(repository: Repository): Promise<void> {
+    const by = repository.users[0];
+    if (by === undefined) return;
+    const run = ownRun(repository, SWEEP, "gpu-gate sweep", by, "schedule");
+    const call: Call = { asked: "sweep", path: "/v1/sweep", body: {} };
+    const answer = await this.#asking(repository, run, call, this.#mint(repository, run, "sweep"), 0);
+    endOwnRun(repository, run, answer?.status === 200 ? "success" : "failure");
   }
 
   /** A re-run; false: this run has no job that asks for anything. */
@@ -212,8 +229,9 @@ export class HostedJobs {
     return new Promise((resolve) => {
       const told = (answer: WorkerAnswer | null): void => {
         patience.cancelled = true;
-        const error = answer?.body["error"];
-        const said = answer === null ? "no answer" : `${answer.status}${typeof error === "string" ? ` ${error}` : ""}`;
+        const { error, state, code, swept } = answer?.body ?? {};
+        const word = error ?? state ?? code ?? (swept === undefined ? "" : `swept ${swept === true}`);
+        const said = answer === null ? "no answer" : `${answer.status} ${typeof word === "string" ? word : ""}`;
         trace.note(`${who} asked to ${asked}: ${said}`);
         resolve(answer);
       };

@@ -395,6 +395,15 @@ export const MUTANTS: readonly Mutant[] = [
     faults: ["own-lanes", "token-attempt", "token-stranger"],
   },
   {
+    name: "sweep-beside-a-living-cron",
+    kind: "tokens",
+    file: "worker/workflow-sweep.ts",
+    find: "  if (last !== null && now - last.at < STALE_MS) {",
+    replace: "  if (last !== null && now < last.at) {",
+    seeds: 40,
+    faults: ["sweep-asked"],
+  },
+  {
     name: "offline-machine-let-through",
     kind: "tokens",
     file: "shared/policy/probe.ts",

@@ -18,6 +18,7 @@ export const AUDIENCES = {
   progress: GATE_URL,
   classify: READ_ONLY,
   probe: READ_ONLY,
+  sweep: READ_ONLY,
 } as const;
 export type Asked = keyof typeof AUDIENCES;
 
@@ -130,6 +131,9 @@ export function trickOf(kind: TrickKind, honest: Minted, jti: string, issuer: Vi
     }
     case "token-elsewhere":
       return rng.pick([
+        ...honest.repository.formerNames.map(
+          (name) => () => bent("of the name it had", { repository: `${honest.repository.owner}/${name}` }),
+        ),
         () => bent("of a repository that is not served", { repository_id: "999", repository: "mallory/engine" }),
         () => bent("of a repository that has this one's name", { repository_id: "999" }),
         // An enterprise may have an issuer of its own at GitHub, whose tokens the same keys sign.
@@ -207,5 +211,7 @@ function stranger(
     () => bent("in another's name", { actor_id: String(Number(own["actor_id"]) + 1) }),
     () => bent("of another commit", { sha: "0".repeat(40) }),
   ];
-  return rng.pick(opens ? [...places, ...openers] : places)();
+  if (honest.asked === "sweep")
+    return rng.pick([...places, () => bent("at another branch", { ref: "refs/heads/topic" })])();
+  return rng.pick(opens && rng.chance(0.7) ? openers : places)();
 }

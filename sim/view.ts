@@ -1,4 +1,5 @@
 /** What the checkers may look at: the providers' own books, and our stored rows where an invariant speaks of them. */
+import type { Board } from "../durable-objects/board-client.ts";
 import type { Millis } from "../shared/ports.ts";
 import type { Faults } from "./faults.ts";
 import type { VirtualGitHub } from "./github.ts";
@@ -25,6 +26,8 @@ export interface WorldView {
   readonly runpodUpSince: Millis;
   readonly issuer: Pick<VirtualIssuer, "keys">;
   /** What the Worker did on the word of hosted jobs, oldest first. */
+  /** What cron wrote down of its last tick. */
+  readonly board: Pick<Board, "at"> | null;
   readonly worker: { readonly acts: readonly ActOf[] };
   /** Everything the product logged. */
   readonly log: readonly string[];

@@ -4,6 +4,8 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Hono } from "hono";
+import type { TickReport } from "../cron/index.ts";
+import type { Board } from "../durable-objects/board-client.ts";
 import { rentedRunnerIds } from "../durable-objects/gate/dispatched.ts";
 import { readSettings } from "../durable-objects/settings.ts";
 import { createGitHubApp } from "../shared/github/app.ts";
@@ -11,7 +13,9 @@ import { createGitHubClient } from "../shared/github/client.ts";
 import { describeFailure } from "../shared/github/failure.ts";
 import { createTokenKeys } from "../shared/oidc/jwks.ts";
 import type { Millis } from "../shared/ports.ts";
+import { ok } from "../shared/result.ts";
 import { mountWorkflowApi } from "../worker/workflow-api.ts";
+import { mountSweepApi } from "../worker/workflow-sweep.ts";
 import type { WorkflowGate, WorkflowPorts } from "../worker/workflow-ports.ts";
 import { APP_ID } from "./github-model.ts";
 import { DEPLOYMENT, newOwner, type GateHost } from "./hosts.ts";
@@ -26,6 +30,7 @@ export interface WorkerSurroundings {
   readonly skew: Millis;
   readonly net: Net;
   readonly hosts: readonly GateHost[];
+  readonly cron: { readonly board: () => Board | null; readonly tick: () => Promise<TickReport | null> };
   readonly log: (entry: Readonly<Record<string, unknown>>) => void;
 }
 
@@ -34,6 +39,8 @@ export type Act =
   /** A gate was told that a token is used: the first thing anybody's token can cause. */
   | { readonly kind: "asks-gate"; readonly repositoryId: string }
   | { readonly kind: "opens"; readonly runId: string; readonly actorId: string; readonly headSha: string }
+  /** Cron's duties are done now. */
+  | { readonly kind: "sweeps" }
   | { readonly kind: "answers"; readonly status: number; readonly body: Readonly<Record<string, unknown>> };
 
 export interface ActOf {
@@ -76,7 +83,7 @@ export class WorkerHost {
     const headers: Record<string, string> = shown.token === null ? {} : { authorization: `Bearer ${shown.token}` };
     const init = method === "GET" ? { method, headers } : { method, headers, body };
     const response = await runAs(owner, () =>
-      this.#calls.run(shown, async () => app.fetch(new Request(`${GATE_URL}${path}`, init), {} as Env)),
+      this.#calls.run(shown, async () => app.fetch(new Request(`${GATE_URL}${path}`, init), {} as Env, GOING_ON)),
     );
     const answer = { status: response.status, body: (await response.json()) as WorkerAnswer["body"] };
     if (!owner.alive) return new Promise(() => undefined);
@@ -121,12 +128,30 @@ export class WorkerHost {
     };
     const routes = new Hono<{ Bindings: Env }>();
     mountWorkflowApi(routes, () => ports);
+    const { cron } = this.#around;
+    const sweep = {
+      board: () => Promise.resolve(ok(cron.board())),
+      tick: () => {
+        this.#did(this.#caller(), { kind: "sweeps" });
+        return cron.tick();
+      },
+    };
+    mountSweepApi(
+      routes,
+      () => sweep,
+      () => ports,
+    );
     return routes;
   }
 
-  #gate(owner: Owner, repositoryId: string): WorkflowGate {
+  #caller(): Shown {
     const shown = this.#calls.getStore();
-    if (shown === undefined) throw new Error("a gate is asked on nobody's word");
+    if (shown === undefined) throw new Error("something is done on nobody's word");
+    return shown;
+  }
+
+  #gate(owner: Owner, repositoryId: string): WorkflowGate {
+    const shown = this.#caller();
     this.#did(shown, { kind: "asks-gate", repositoryId });
     const host = this.#around.hosts.find((one) => one.repository.id === repositoryId);
     if (host === undefined) throw new Error(`no gate ${repositoryId}`);
@@ -155,6 +180,13 @@ export class WorkerHost {
     };
   }
 }
+
+/** Here nothing ends when its caller hangs up. */
+const GOING_ON = {
+  waitUntil: () => undefined,
+  passThroughOnException: () => undefined,
+  props: {},
+} as unknown as ExecutionContext;
 
 function environment(hosts: readonly GateHost[]): Readonly<Record<string, string>> {
   return {

@@ -1,5 +1,6 @@
 /** One simulated deployment: providers, network, our objects, cron, people and faults, on one virtual clock. */
-import { runCron } from "../cron/index.ts";
+import { runCron, type TickReport } from "../cron/index.ts";
+import type { Board } from "../durable-objects/board-client.ts";
 import { CallRate, POD_CALLS } from "../durable-objects/gate/rate.ts";
 import { reapReasonCode } from "../shared/lifecycle/reap.ts";
 import { parseWebhook, type Deliveries, type Ignored } from "../shared/github/webhook.ts";
@@ -65,6 +66,7 @@ export class World implements WorldView {
   readonly hosts: GateHost[] = [];
   readonly issuer: VirtualIssuer;
   readonly worker: WorkerHost;
+  board: Board | null = null;
   readonly account: AccountHost;
   readonly coverage = new Coverage();
   readonly skew: Millis;
@@ -179,7 +181,9 @@ export class World implements WorldView {
       maxPulls: options.maxPulls,
     });
     const { net, issuer, skew, hosts } = this;
-    this.worker = new WorkerHost({ scheduler, skew, net, hosts, log: (entry) => this.#logged(entry) });
+    const log = (entry: Readonly<Record<string, unknown>>): void => this.#logged(entry);
+    const cron = { board: () => this.board, tick: () => this.#tick() };
+    this.worker = new WorkerHost({ scheduler, skew, net, hosts, cron, log });
     const jobs = new HostedJobs({
       seed: plan.seed,
       ...around,
@@ -215,7 +219,7 @@ export class World implements WorldView {
         continue;
       }
       this.#people.arrive(repository, () => this.#host(index));
-      jobs.serve(repository);
+      jobs.serve(repository, this.horizonMs);
       this.#operators.arrive(this.#host(index));
     }
     // A gate learns its repository's name from its first delivery, so one delivery arrives in any case.
@@ -371,13 +375,17 @@ export class World implements WorldView {
       this.#cronLater();
       if (this.faults.strikes("cron-lost", 0.2)) return;
       this.ticks.push(this.now);
-      if (this.#isolates.chance(NEW_ISOLATE)) this.isolate = new CronIsolate(newOwner(this.scheduler));
-      const { owner } = this.isolate;
-      this.scheduler.activity += 1;
-      void runAs(owner, () => runCron(cronPortsOf(this, (entry) => this.#logged(entry)))).then((report) => {
-        for (const { reason } of report?.reap?.reaped ?? []) this.coverage.reason(reapReasonCode(reason));
-      });
+      void this.#tick();
     });
+  }
+
+  /** Cron's duties, at their minute or because a hosted job asked. */
+  async #tick(): Promise<TickReport | null> {
+    if (this.#isolates.chance(NEW_ISOLATE)) this.isolate = new CronIsolate(newOwner(this.scheduler));
+    this.scheduler.activity += 1;
+    const report = await runAs(this.isolate.owner, () => runCron(cronPortsOf(this, (entry) => this.#logged(entry))));
+    for (const { reason } of report?.reap?.reaped ?? []) this.coverage.reason(reapReasonCode(reason));
+    return report;
   }
 
   #planOutages(): void {

@@ -5,7 +5,7 @@
 import { OWN_SWITCH } from "../people.ts";
 import { RECOVERY, VALIDATION, type Repository } from "../github-model.ts";
 import { ISSUER } from "../issuer.ts";
-import { AUDIENCES, type Shown } from "../tokens.ts";
+import { AUDIENCES, READ_ONLY, type Shown } from "../tokens.ts";
 import type { Checker, WorldView } from "../view.ts";
 import type { Act, ActOf } from "../worker.ts";
 
@@ -14,6 +14,8 @@ const SKEW_MS = 60_000;
 const MAX_AGE_MS = 600_000;
 /** A key that was taken out of the set is good for so long, at most, while the issuer cannot be asked. */
 const STALE_MS = 6 * 3_600_000;
+/** Cron that has been silent for so long is looked after. */
+const STALE_CRON_MS = 180_000;
 const READING_EVENTS = ["pull_request", "push", "merge_group", "workflow_dispatch", "schedule"];
 const MAY_SPEND = ["maintain", "admin"];
 
@@ -49,11 +51,12 @@ function actProblem(world: WorldView, { at, shown, act }: ActOf, heard: Map<stri
   const why =
     envelopeProblem(world, shown) ??
     repositoryProblem(shown) ??
-    (asked === "classify" || asked === "probe" ? readingProblem(shown) : originProblem(shown)) ??
+    (AUDIENCES[asked] === READ_ONLY ? readingProblem(shown) : originProblem(shown)) ??
     (asked === "progress" ? null : runProblem(shown)) ??
     (asked === "recover" || asked === "validate" ? spendingProblem(shown) : null);
   if (why !== null) return `${who} is heard: ${why}`;
   if (act.kind === "opens") return asked === "recover" || asked === "validate" ? null : `${who} opens a request`;
+  if (act.kind === "sweeps") return sweepProblem(world, who, shown);
   return answerProblem(world, at, shown, act);
 }
 
@@ -96,6 +99,8 @@ function readingProblem(shown: Shown): string | null {
   const event = String(shown.claims["event_name"]);
   if (!READING_EVENTS.includes(event)) return `its event is ${event}`;
   if (shown.fromFork) return "its run is of a fork";
+  if (shown.asked === "sweep" && (event !== "schedule" || shown.claims["ref"] !== "refs/heads/main"))
+    return "its run is not of the default branch's schedule";
   return machineProblem(shown);
 }
 
@@ -120,6 +125,13 @@ function spendingProblem({ claims, run, when }: Shown): string | null {
   return MAY_SPEND.includes(when.role) ? null : `who began it has the role ${when.role}`;
 }
 
+/** A tick of cron's duties is nobody's to have while cron is at work. */
+function sweepProblem({ board, now }: WorldView, who: string, { asked }: Shown): string | null {
+  if (asked !== "sweep") return `${who} does cron's duties`;
+  const fresh = board !== null && now - board.at < STALE_CRON_MS - 5_000;
+  return fresh ? `${who} does cron's duties, which were done ${now - board.at} ms ago` : null;
+}
+
 type Answer = Extract<Act, { readonly kind: "answers" }>;
 
 function answerProblem(world: WorldView, at: number, shown: Shown, { body }: Answer): string | null {
@@ -135,6 +147,10 @@ function answerProblem(world: WorldView, at: number, shown: Shown, { body }: Ans
         ? null
         : `run ${run.id} is told of ${String(body["request"])}`;
     }
+    case "sweep":
+      return body["swept"] === true || (world.board !== null && at - world.board.at < STALE_CRON_MS + 5_000)
+        ? null
+        : "cron is called alive without a tick of the last minutes";
     case "classify":
       return lanesProblem(shown, body);
     case "probe":

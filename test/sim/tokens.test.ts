@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createTokenKeys } from "../../shared/oidc/jwks.ts";
 import { checkersFor } from "../../sim/checkers/index.ts";
 import { SCENES, type FaultKind } from "../../sim/faults.ts";
-import { LANE, RECOVERY, type Repository, type Run } from "../../sim/github-model.ts";
+import { LANE, RECOVERY, SWEEP, type Repository, type Run } from "../../sim/github-model.ts";
 import { ISSUER, signed, VirtualIssuer } from "../../sim/issuer.ts";
 import { installPlatform, runAs } from "../../sim/platform.ts";
 import { claimsOf, mint, READ_ONLY, showing, type Asked, type Shown } from "../../sim/tokens.ts";
@@ -54,12 +54,18 @@ const LET_THROUGH: Act = { kind: "answers", status: 200, body: { enabled: true, 
 const GPU: Act = { kind: "answers", status: 200, body: { outputs: { run_gpu: "true" } } };
 
 function judged(...acts: readonly (readonly [Shown, Act])[]): string | null {
+  return judgedBeside(null, ...acts);
+}
+
+/** As judged while cron's last tick was then. */
+function judgedBeside(tickedAt: number | null, ...acts: readonly (readonly [Shown, Act])[]): string | null {
   const repo = acts[0]?.[0].repository ?? repositoryWith();
   return (
     checker("tokens").step?.(
       world({
         now: NOW,
         repository: repo,
+        board: tickedAt === null ? null : { at: tickedAt },
         rows: { dispatches: [{ id: "r1" }] },
         acts: acts.map(([shown, act]) => ({ at: NOW, shown, act })),
       }),
@@ -124,6 +130,25 @@ describe("the checker of tokens", () => {
     expect(judged([shownFor("probe", { fromFork: true }), LET_THROUGH])).toContain("of a fork");
     const none: Act = { kind: "answers", status: 200, body: { outputs: { run_gpu: "false" } } };
     expect(judged([shownFor("classify"), none])).toContain("leave the GPU out");
+  });
+});
+
+describe("the checker of tokens, where cron is asked after", () => {
+  const scheduled = runOf(SWEEP, { event: "schedule", headSha: MERGE });
+  const asked = shownFor("sweep", { run: scheduled });
+  const alive: Act = { kind: "answers", status: 200, body: { swept: false } };
+
+  test("lets a silent cron's duties be done, and no other's", () => {
+    expect(judgedBeside(NOW - 4 * MINUTE, [asked, { kind: "sweeps" }])).toBeNull();
+    expect(judgedBeside(NOW - 2 * MINUTE, [asked, { kind: "sweeps" }])).toContain("which were done 120000 ms ago");
+    expect(judgedBeside(null, [shownFor("probe"), { kind: "sweeps" }])).toContain("does cron's duties");
+  });
+
+  test("wants a tick behind the word that cron is alive, and the default branch's schedule behind the question", () => {
+    expect(judgedBeside(NOW - 2 * MINUTE, [asked, alive])).toBeNull();
+    expect(judgedBeside(NOW - 4 * MINUTE, [asked, alive])).toContain("without a tick");
+    const elsewhere = shownFor("sweep", { run: scheduled, bent: { ref: "refs/heads/topic" } });
+    expect(judgedBeside(null, [elsewhere, { kind: "sweeps" }])).toContain("default branch's schedule");
   });
 });
 

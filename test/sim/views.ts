@@ -140,6 +140,7 @@ export function world(
     unheard: WorldView["net"]["unheard"];
     log: string[];
     acts: WorldView["worker"]["acts"];
+    board: WorldView["board"];
     ticks: number[];
     healed: boolean;
     readOnly: boolean;
@@ -180,6 +181,7 @@ export function world(
     ticks: more.ticks ?? [],
     issuer: { keys: [{ kid: "key-1", from: 0, until: null }] },
     worker: { acts: more.acts ?? [] },
+    board: more.board ?? null,
     runpodUpSince: 0,
     log: more.log ?? [],
   } as unknown as WorldView;
