@@ -34,6 +34,7 @@ export class VirtualGitHub implements Server {
   readonly #options: GitHubOptions;
   readonly #expiry = new Map<string, Millis>();
   readonly #owners = new Map<string, Repository>();
+  readonly #found = new Map<string, Found | null>();
   readonly #etags = new Map<string, string>();
   /** What each caller read of each run, oldest first. */
   readonly #reads = new Map<string, { at: Millis; attempt: number; status: string }[]>();
@@ -44,7 +45,7 @@ export class VirtualGitHub implements Server {
   }
 
   operation(method: string, path: string): string {
-    return find(method, path)?.route.name ?? `${method} ${path}`;
+    return this.#find(method, path)?.route.name ?? `${method} ${path}`;
   }
 
   perform(request: NetRequest): NetAnswer {
@@ -52,7 +53,7 @@ export class VirtualGitHub implements Server {
     if (asApp !== null) return asApp;
     if (request.path.startsWith("/app/installations/")) return this.#mintToken(request);
     const token = (request.headers.get("authorization") ?? "").replace("token ", "");
-    const found = find(request.method, request.path);
+    const found = this.#find(request.method, request.path);
     const repository = this.#repositoryOf(request.path, token);
     if (request.path === "/installation/repositories") {
       if (repository === undefined) return json(401, { message: "Bad credentials" });
@@ -82,6 +83,17 @@ export class VirtualGitHub implements Server {
     const etag = this.#etagOf(answer.body);
     if (request.headers.get("if-none-match") === etag) return { status: 304, body: "", headers: { etag } };
     return { ...answer, headers: { ...answer.headers, etag } };
+  }
+
+  /** Looks ask for the same addresses again and again, each of them twice. */
+  #find(method: string, path: string): Found | null {
+    const key = `${method} ${path}`;
+    let found = this.#found.get(key);
+    if (found === undefined) {
+      found = find(method, path);
+      this.#found.set(key, found);
+    }
+    return found;
   }
 
   /** The same text has the same one: they are counted, which costs less than a hash of each answer. */
@@ -461,7 +473,12 @@ const ROUTES: readonly Route[] = [
   route("GET", String.raw`/check-runs/(\d+)/annotations`, "listAnnotations"),
 ];
 
-function find(method: string, path: string): { readonly route: Route; readonly parts: readonly string[] } | null {
+interface Found {
+  readonly route: Route;
+  readonly parts: readonly string[];
+}
+
+function find(method: string, path: string): Found | null {
   if (path.startsWith("/app/installations/")) return { route: TOKEN, parts: [] };
   for (const one of ROUTES) {
     if (one.method !== method) continue;
