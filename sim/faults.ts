@@ -280,6 +280,7 @@ export const SCENES: Readonly<Record<string, Readonly<Partial<Record<FaultKind, 
     "job-call-lost": 1,
     "crash-worker": 2,
   },
+  "a maintainer does not wait for CI": { recovery: 1.8, "trigger-late": 4.5 },
   "cron is silent, and a scheduled run asks": { "cron-lost": 4.5, "sweep-asked": 1 },
 };
 

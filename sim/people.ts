@@ -174,7 +174,8 @@ export class People {
       });
       this.#sometimes("user-reruns", 0.5, () => {
         const run = [...repository.runs.values()].filter((one) => one.status === "completed" && !one.gone).at(-1);
-        const user = repository.users[0];
+        // Whoever may write may press the button, and need not be one who may spend.
+        const user = repository.users[this.#around.faults.stream("user-reruns").chance(0.25) ? 2 : 0];
         if (run !== undefined && user !== undefined) runAgain(repository, run, user);
       });
       this.#sometimes("operator-stops", 0.5, () => {
