@@ -31,7 +31,8 @@ export class KeptPods {
     const asked = this.#asked.get(pod.podId);
     if (asked !== undefined && now - asked.at < FRESH_MS) return asked.answer;
     const silent = this.#silent.get(pod.repositoryId);
-    if (silent !== undefined) return Promise.resolve(silent);
+    // What this gate told of the pod a moment ago outlives a failure of its answer about another.
+    if (silent !== undefined) return asked?.answer ?? Promise.resolve(silent);
     const answer = this.#ask(pod);
     this.#asked.set(pod.podId, { at: now, answer });
     return answer;

@@ -53,8 +53,9 @@ export class NotDue {
         return turn;
       },
       keep: async (duty, remembered, more) => {
-        if (more) memory.forget(duty);
         await turns.keep(duty, remembered, more);
+        // Behind the answer: a tick that ran meanwhile heard what was so before.
+        if (more) memory.forget(duty);
       },
     };
   }

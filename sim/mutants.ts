@@ -350,6 +350,15 @@ export const MUTANTS: readonly Mutant[] = [
     faults: ["runpod-lives-on", "head-moves"],
   },
   {
+    name: "start-is-not-looked-at",
+    kind: "I11",
+    file: RENTING,
+    find: "  if (attempt.proof !== null && attempt.runner !== null && attempt.run !== null) {",
+    replace: `  if (attempt.proof !== null && attempt.runner !== null && attempt.run?.runId === "") {`,
+    seeds: 30,
+    faults: [],
+  },
+  {
     name: "audience-not-compared",
     kind: "tokens",
     file: "shared/oidc/verify.ts",

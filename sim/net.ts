@@ -61,8 +61,10 @@ export interface NetHooks {
   boundary(owner: Owner, phase: "asked" | "performed" | "answered", operation: string): void;
   /** Before a server performs something: the checkers look. */
   performing(server: Server, operation: string, request: NetRequest): void;
-  /** After it has: with what status it will answer. */
-  performed(operation: string, request: NetRequest, status: number): void;
+  /** After it has: with what status it answers, and whether its asker hears that. */
+  performed(operation: string, request: NetRequest, status: number, heard: boolean): void;
+  /** It did nothing: it is down, or refuses everything. */
+  refused(operation: string, request: NetRequest): void;
 }
 
 /** A call to an object of ours that was not performed. */
@@ -136,11 +138,15 @@ export class Net {
     return new Promise<Response>((resolve, reject) => {
       this.#exchange(owner, server.name, operation, {
         perform: (fate, settle) => {
-          if (this.isDown(server.name)) return settle(server.fault("outage", request));
-          if (fate === "refuses" || fate === "rate-limit") return settle(server.fault(fate, request));
+          const refusing = fate === "refuses" || fate === "rate-limit" ? fate : null;
+          const refusal = this.isDown(server.name) ? "outage" : refusing;
+          if (refusal !== null) {
+            this.#hooks.refused(operation, request);
+            return settle(server.fault(refusal, request));
+          }
           this.#hooks.performing(server, operation, request);
           const answer = server.perform(request);
-          this.#hooks.performed(operation, request, answer.status);
+          this.#hooks.performed(operation, request, answer.status, fate === "done");
           settle(answer);
         },
         answer: (fate, answer) => {

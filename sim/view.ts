@@ -39,8 +39,10 @@ export interface Checker {
   /** After every event. */
   step?(world: WorldView): string | null;
   /** A server is about to perform something. */
-  /** A server has done what it was asked, and answers with this status. */
-  performed?(operation: string, request: NetRequest, status: number): void;
+  /** A server has done what it was asked, and answers with this status; `heard`: and its asker hears that. */
+  performed?(operation: string, request: NetRequest, status: number, heard: boolean): void;
+  /** A server refused whatever was asked, or is down. */
+  refused?(operation: string, request: NetRequest): void;
   performing?(world: WorldView, operation: string, request: NetRequest): string | null;
   /** Our App wrote a check. */
   wrote?(world: WorldView, repository: Repository, check: CheckRun): string | null;

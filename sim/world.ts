@@ -166,8 +166,11 @@ export class World implements WorldView {
             this.#report(checker, checker.performing?.(this, operation, request) ?? null);
           }
         },
-        performed: (operation, request, status) => {
-          for (const checker of options.checkers) checker.performed?.(operation, request, status);
+        performed: (operation, request, status, heard) => {
+          for (const checker of options.checkers) checker.performed?.(operation, request, status, heard);
+        },
+        refused: (operation, request) => {
+          for (const checker of options.checkers) checker.refused?.(operation, request);
         },
       },
     );

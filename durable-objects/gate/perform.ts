@@ -41,7 +41,7 @@ export interface PerformContext {
   readonly startedAt: Millis;
   readonly dueAt: Millis;
   readonly createdAt: Millis;
-  /** Stores that the call which may not be made twice is made now. False: the task is not asked for any more, and nor is the call. */
+  /** Stores that the call which may not be made twice is made now. False: nobody asks for it any more, or its request is to end. */
   readonly sending: () => boolean;
 }
 

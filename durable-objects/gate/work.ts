@@ -123,6 +123,8 @@ export class Work {
     let begun = task;
     const sending = (): boolean => {
       if (parsed.kind !== "dispatch-prepare") return true;
+      // Told to end meanwhile, by somebody or before a crash: nothing is started that would have to be cancelled.
+      if (store.request(task.subject)?.stop !== null) return false;
       const marked = store.rewordTask(begun, { ...parsed, sent: true });
       begun = marked ?? begun;
       return marked !== null;

@@ -16,23 +16,36 @@ const SLACK_MS = 10_000;
 const QUEUE_MARGIN_MS = 300_000;
 
 export function i11(): Checker {
-  /** When each gate asked about runners and GitHub answered. */
-  const looks = new Map<string, Millis[]>();
+  const books = new Map<string, Looks>();
+  const looksOf = (caller: string): Looks => {
+    const known = books.get(caller) ?? { heard: [], vain: [] };
+    books.set(caller, known);
+    return known;
+  };
   return {
     name: "I11",
     performing(world, operation, request) {
-      return operation === "deletePod" ? deleteProblem(world, request, looks.get(request.caller) ?? []) : null;
+      return operation === "deletePod" ? deleteProblem(world, request, looksOf(request.caller)) : null;
     },
-    performed(operation, { caller, askedAt }, status) {
-      if (operation !== "getRunner" || status >= 400) return;
-      const known = looks.get(caller);
-      if (known === undefined) looks.set(caller, [askedAt]);
-      else known.push(askedAt);
+    performed(operation, { caller, askedAt }, status, heard) {
+      if (LOOKS.has(operation)) (heard && status < 400 ? looksOf(caller).heard : looksOf(caller).vain).push(askedAt);
+    },
+    refused(operation, { caller, askedAt }) {
+      if (LOOKS.has(operation)) looksOf(caller).vain.push(askedAt);
     },
   };
 }
 
-function deleteProblem(world: WorldView, request: NetRequest, looks: readonly Millis[]): string | null {
+/** What shows that a runner is at work. */
+const LOOKS = new Set(["getRunner", "getRun", "listJobs"]);
+
+/** When a gate asked for it and heard an answer, or did not. */
+interface Looks {
+  readonly heard: Millis[];
+  readonly vain: Millis[];
+}
+
+function deleteProblem(world: WorldView, request: NetRequest, looks: Looks): string | null {
   const id = decodeURIComponent(request.path.split("/").at(-1) ?? "");
   const pod = world.runpod.pods.find((one) => one.id === id);
   if (pod === undefined || pod.releasedAt !== null || pod.deletes.length > 0 || pod.late) return null;
@@ -73,16 +86,22 @@ const ACCEPTANCE_MS = 420_000;
 const ACCEPTANCE_SLACK_MS = 60_000;
 /** How long an answer may be on its way before its asker gives it up. */
 const CALL_MS = 10_000;
+/** Between two looks while a machine starts. */
+const POLL_MS = 15_000;
+/** The longest pause that GitHub asks for when it is asked too fast. */
+const PACE_MS = 90_000;
 
 /**
- * The time for acceptance is over and the runner was not seen: GitHub refused every look for its quota (12150) or its pace
- * (51240), or the job began while the last look waited for an answer that did not come (51195).
+ * The time for acceptance is over and the runner was not seen, though it was looked for: GitHub refused every look for its
+ * quota (12150) or its pace (51240), or the job began while the last look waited for its answer (51195).
  */
-function unseen(pod: VirtualPod, run: Run, looks: readonly Millis[], world: WorldView): boolean {
+function unseen(pod: VirtualPod, run: Run, { heard, vain }: Looks, world: WorldView): boolean {
   const age = world.now - pod.askedAt + Math.abs(world.skew);
   if (age < ACCEPTANCE_MS || age >= ACCEPTANCE_MS + ACCEPTANCE_SLACK_MS) return false;
   const begun = run.jobs.at(-1)?.[0]?.startedAt ?? world.now;
-  return !looks.some((askedAt) => askedAt > begun && askedAt < world.now - CALL_MS);
+  if (heard.some((at) => at > begun && at < world.now - CALL_MS)) return false;
+  if (world.github.quotaUntil > world.now) return true;
+  return vain.some((at) => at > begun - PACE_MS - CALL_MS) || heard.some((at) => at > begun - CALL_MS - POLL_MS);
 }
 
 /** Somebody changed their mind, or may have. */

@@ -60,6 +60,34 @@ it.each(["before", "after"] as const)("dead %s what is read ahead of the start: 
   expect((await revived(TREES, when, hasRun)).starts).toBe(1);
 });
 
+it.each([
+  ["and dead before the start", true],
+  ["before the start", false],
+])("told to end %s: nothing is started that would have to be cancelled", async (_when, dies) => {
+  let head = "";
+  let told = false;
+  const fetch = (next: FetchLike): FetchLike => {
+    return async (input, init) => {
+      if (told || life === null || !TREES.test(input)) return next(input, init);
+      told = true;
+      const requestId = life.request(head)?.id ?? fail();
+      life.gate.operator({ action: "cancel", requestId, by: "op", reason: "not wanted", micros: null });
+      if (!dies) return next(input, init);
+      life.powerCut();
+      throw new Error("the process is dead");
+    };
+  };
+  life = await startLife({ fetch });
+  head = life.openCode("one");
+  await expect.poll(() => told, { timeout: 20_000 }).toBe(true);
+  const gate = dies ? life.powerOn() : life.gate;
+  void gate.run();
+  const newest = () => gate.store.requestsOfHead(head, "pull-request").at(-1) ?? fail();
+  await expect.poll(() => newest().state.kind, { timeout: 30_000 }).toBe("concluded");
+  expect(newest().state).toMatchObject({ verdict: { reason: "cancelled-by-operator" } });
+  expect(life.github.books.dispatches.filter((one) => one.workflowPath.includes("gpu-gate-prepare"))).toEqual([]);
+});
+
 it("dead at the start: looked for and not sent again, and the request says that no run was found", async () => {
   const { request, starts } = await revived(START, "before", ({ state }) => state.kind === "concluded");
   expect(request.state).toMatchObject({ verdict: { kind: "infrastructure", reason: "workflow-unavailable" } });

@@ -89,3 +89,17 @@ it("of a gate that did not tell are not asked for again in this sweep; one that 
   expect(await kept.recordOf({ podId: "a", repositoryId: "1" })).toEqual(unreadable);
   expect(asked).toEqual(["a", "c", "c"]);
 });
+
+it("that was told before its gate fell silent about another pod still counts", async () => {
+  let now = T0;
+  const gate = () => ({
+    retentionOf: (podId: string) =>
+      podId === "a" ? Promise.reject(new Error("hangs")) : Promise.resolve({ until: T0 + HOUR }),
+  });
+  const kept = new KeptPods({ clock: { now: () => now }, gate } as unknown as CronPorts);
+  const [silent, told] = await Promise.all(["a", "b"].map((podId) => kept.recordOf({ podId, repositoryId: "1" })));
+  expect([silent?.kind, told?.kind]).toEqual(["unreadable", "until"]);
+  now += 30_000;
+  expect(await kept.recordOf({ podId: "b", repositoryId: "1" })).toEqual({ kind: "until", until: T0 + HOUR });
+  expect(await kept.recordOf({ podId: "c", repositoryId: "1" })).toMatchObject({ kind: "unreadable" });
+});

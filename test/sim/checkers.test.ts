@@ -428,20 +428,33 @@ test("I11: at the end of the time for acceptance it matters whether GitHub had s
   job.status = "in_progress";
   job.startedAt = 6 * MINUTE;
   job.steps.splice(2, 1, { name: "Run GPU tests", status: "in_progress", conclusion: null });
-  const deleted = (now: number, lookedAt: number | null, status = 200): string | null => {
+  type Looked = { readonly at: number; readonly how: "heard" | "lost" | "forbidden" | "refused" };
+  const deleted = (now: number, ...looks: readonly Looked[]): string | null => {
     const one = checker("I11");
     const order = request("/v2/pods/p1", null);
-    if (lookedAt !== null) one.performed?.("getRunner", { ...order, askedAt: lookedAt }, status);
+    for (const { at, how } of looks) {
+      const asked = { ...order, askedAt: at };
+      if (how === "refused") one.refused?.("getRunner", asked);
+      else one.performed?.("getRunner", asked, how === "forbidden" ? 403 : 200, how !== "lost");
+    }
     const repo = repository({ runs: new Map([["9", working]]) });
     return one.performing?.(world({ pods: [pod({ busy: true })], repository: repo, now }), "deletePod", order) ?? null;
   };
-  expect(deleted(7 * MINUTE + 5_000, 6.5 * MINUTE)).toContain("healthy job");
-  // Never asked, asked before it began, refused, or asked so lately that the answer may be on its way.
-  for (const at of [null, 5 * MINUTE, 7 * MINUTE]) expect(deleted(7 * MINUTE + 5_000, at)).toBeNull();
-  expect(deleted(7 * MINUTE + 5_000, 6.5 * MINUTE, 403)).toBeNull();
+  const end = 7 * MINUTE + 5_000;
+  expect(deleted(end, { at: 6.5 * MINUTE, how: "heard" })).toContain("healthy job");
+  // Whoever does not look at all has no excuse, nor has who looked long before.
+  expect(deleted(end)).toContain("healthy job");
+  expect(deleted(end, { at: 5 * MINUTE, how: "heard" })).toContain("healthy job");
+  // Asked as it began, asked so lately that the answer may be on its way, and asked in vain.
+  expect(deleted(end, { at: 6 * MINUTE - 5_000, how: "heard" })).toBeNull();
+  expect(deleted(end, { at: end - 5_000, how: "heard" })).toBeNull();
+  for (const how of ["lost", "forbidden", "refused"] as const) {
+    expect(deleted(end, { at: 6.5 * MINUTE, how })).toBeNull();
+    expect(deleted(end, { at: 6.5 * MINUTE, how }, { at: 6.6 * MINUTE, how: "heard" })).toContain("healthy job");
+  }
   // Before that time is over, and long after it, nothing of this excuses anything.
-  expect(deleted(6.9 * MINUTE, null)).toContain("healthy job");
-  expect(deleted(9 * MINUTE, null)).toContain("healthy job");
+  expect(deleted(6.9 * MINUTE, { at: 6.5 * MINUTE, how: "refused" })).toContain("healthy job");
+  expect(deleted(9 * MINUTE, { at: 6.5 * MINUTE, how: "refused" })).toContain("healthy job");
 });
 
 test("N72: a registration that stays behind, and somebody else's runner that is ordered gone", () => {

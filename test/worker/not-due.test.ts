@@ -47,6 +47,31 @@ describe("turns that are not due", () => {
     expect(asked).toHaveLength(2);
   });
 
+  it("are asked for at once also where another tick asked before that wish was stored", async () => {
+    let stored: () => void = () => undefined;
+    let takenAt = -Infinity;
+    const clock = { at: T0, now: () => clock.at };
+    const account: TurnsPort = {
+      take: async () => {
+        if (clock.at - takenAt < 15 * MINUTE) return { due: false, nextAt: takenAt + 15 * MINUTE };
+        takenAt = clock.at;
+        return { due: true, memory: null };
+      },
+      keep: async () => {
+        await new Promise<void>((resolve) => (stored = resolve));
+        takenAt = -Infinity;
+      },
+    };
+    const turns = new NotDue().turns(account, clock);
+    await turns.take("redeliver", 15 * MINUTE);
+    const kept = turns.keep("redeliver", "", true);
+    clock.at += MINUTE;
+    expect(await turns.take("redeliver", 15 * MINUTE)).toMatchObject({ due: false });
+    stored();
+    await kept;
+    expect(await turns.take("redeliver", 15 * MINUTE)).toMatchObject({ due: true });
+  });
+
   it("of one duty say nothing of another's", async () => {
     const { asked, turns } = keeper(new NotDue(), 0);
     await turns.take("redeliver", 15 * MINUTE);
