@@ -8,6 +8,7 @@ import type { AuditNote } from "../../shared/lifecycle/step.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import { Aggregates } from "./aggregates.ts";
 import { Forecast } from "./forecast.ts";
+import type { Registrar } from "./left-runners.ts";
 import type { GatePorts, Sql } from "./ports.ts";
 import { Secrets } from "./secrets.ts";
 import { Store } from "./store.ts";
@@ -59,9 +60,12 @@ export class Inside {
   }
 
   /** The same with runners in the scope of the newest configuration, giving way to all else; null while none is known. */
-  registrar(): GitHubClient | null {
+  registrar(): Registrar | null {
     const config = this.lastConfig();
-    return config === null ? null : this.#githubAs(config, true);
+    if (config === null) return null;
+    const { owner, name } = this.#known().repository;
+    const at = config.runner.scope === "organization" ? `orgs/${owner}` : `repos/${owner}/${name}`;
+    return { github: this.#githubAs(config, true), at };
   }
 
   #githubAs(config: RepositoryConfig | null, background: boolean): GitHubClient {

@@ -1,19 +1,23 @@
 /**
  * Looks for registrations of ours that stayed behind at GitHub, beside reconciling, and orders them gone
- * (`shared/lifecycle/left-runners.ts` says which). Bounded: one reading of the list an hour and twenty orders a round, all of
- * which give way when GitHub's quota is low. What is remembered costs only time when it is lost.
+ * (`shared/lifecycle/left-runners.ts` says which). Bounded: one reading of the list an hour, and a round looks at twenty at the
+ * most and orders each gone at most once; all of it gives way when GitHub's quota is low. What is remembered costs only time
+ * when it is lost.
  */
-import { describeFailure } from "../../shared/github/failure.ts";
+import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import {
-  afterOrder,
   attemptOfName,
   leftRunners,
   LIST_EVERY_MS,
+  lookedAt,
   ordersOf,
   seenLeft,
   stuckRunners,
   TOLD_AFTER_TRIES,
+  triedInVain,
+  without,
+  type LeftRunner,
   type LeftRunners,
   type RunnerStanding,
 } from "../../shared/lifecycle/left-runners.ts";
@@ -45,28 +49,64 @@ export function runnerStanding(name: string, deployment: string, store: Store): 
   return "attempt" in request.state && request.state.attempt?.id === id ? "open" : "closed";
 }
 
-/**
- * One round. `github` has its runners where the newest configuration puts them. Never throws for what GitHub says: what failed
- * is the next round's.
- */
-export async function removeLeftRunners(ports: GatePorts, store: Store, github: GitHubClient): Promise<void> {
+/** GitHub with its runners where the newest configuration puts them, and the address of their list. */
+export interface Registrar {
+  readonly github: Pick<GitHubClient, "listRunners" | "getRunner" | "deleteRunner">;
+  readonly at: string;
+}
+
+/** One round. Never throws for what GitHub says: what failed is the next round's. */
+export async function removeLeftRunners(ports: GatePorts, store: Store, registrar: Registrar): Promise<void> {
   const now = ports.clock.now();
   const standingOf = (name: string): RunnerStanding => runnerStanding(name, ports.deployment, store);
-  let memory = await listed(remembered(store), standingOf, store, github, now);
+  let memory = await listed(store, standingOf, registrar, now);
   if (memory === null) return;
-  for (const { id, name } of ordersOf(memory, standingOf, now)) {
-    // Asked anew behind every answer: nothing may be ordered on what was true before it.
-    if (standingOf(name) === "open") continue;
-    const answer = await github.deleteRunner(id);
-    if (!answer.ok && answer.error.reason === "rate-limited") break;
-    const why = answer.ok ? (answer.value === "busy" ? BUSY : null) : describeFailure(answer.error);
-    memory = afterOrder(memory, id, why);
-    store.count(why === null ? "left-runners.removed" : "left-runners.kept");
-    const tries = memory.left.find((one) => one.id === id)?.tries ?? 0;
-    const told = why === null ? "removed" : tries === TOLD_AFTER_TRIES ? "stuck" : null;
-    if (told !== null) store.audit(ports.clock.now(), null, audit(`runner.left-${told}`, null, { runner: name, why }));
+  for (const one of ordersOf(memory, standingOf, now)) {
+    const done = await removeOne(one, standingOf, registrar.github);
+    if (done.kind === "wait") break;
+    memory = done.kind === "kept" ? triedInVain(memory, one.id, done.why) : without(memory, one.id);
+    store.count(`left-runners.${done.kind}`);
+    const tries = memory.left.find(({ id }) => id === one.id)?.tries ?? 0;
+    const told = done.kind === "removed" ? "removed" : tries === TOLD_AFTER_TRIES ? "stuck" : null;
+    const why = done.kind === "kept" ? done.why : null;
+    if (told !== null)
+      store.audit(ports.clock.now(), null, audit(`runner.left-${told}`, null, { runner: one.name, why }));
   }
   remember(store, memory);
+}
+
+/** `wait`: GitHub's quota is used up. `gone`: it was not there any more, by whomever. `left`: it is not what was listed. */
+type Removal =
+  | { readonly kind: "removed" | "gone" | "left" | "wait" }
+  | { readonly kind: "kept"; readonly why: string };
+
+/** Looks at one and orders it gone. Its standing is asked anew behind every answer: nothing may rest on what was true before it. */
+async function removeOne(
+  one: LeftRunner,
+  standingOf: (name: string) => RunnerStanding,
+  github: Registrar["github"],
+): Promise<Removal> {
+  if (standingOf(one.name) === "open") return { kind: "left" };
+  const seen = await github.getRunner(one.id);
+  if (!seen.ok) return refused(seen.error);
+  switch (lookedAt(one, seen.value, standingOf(one.name))) {
+    case "forget":
+      return { kind: "left" };
+    case "busy":
+      return { kind: "kept", why: BUSY };
+    case "order": {
+      const answer = await github.deleteRunner(one.id);
+      if (!answer.ok) return refused(answer.error);
+      if (answer.value === "busy") return { kind: "kept", why: BUSY };
+      return { kind: answer.value === "deleted" ? "removed" : "gone" };
+    }
+  }
+}
+
+function refused(failure: GitHubFailure): Removal {
+  if (failure.reason === "rate-limited") return { kind: "wait" };
+  if (failure.reason === "not-found" || failure.reason === "gone") return { kind: "gone" };
+  return { kind: "kept", why: describeFailure(failure) };
 }
 
 /** What the reports say of registrations that GitHub keeps; empty when there are none. */
@@ -79,30 +119,30 @@ export function leftRunnerProblems(store: Store): readonly string[] {
     .slice(0, NAMED)
     .map(
       ({ name, tries, why }) =>
-        `The runner ${name} of repository ${repositoryId} is no longer needed and is still registered after ${tries} orders to remove it: ${why ?? "no answer"}.`,
+        `The runner ${name} of repository ${repositoryId} is no longer needed and is still registered after ${tries} tries to remove it: ${why ?? "no answer"}.`,
     );
   const more = stuck.length - lines.length;
   return more > 0 ? [...lines, `${more} more runners of repository ${repositoryId} are stuck likewise.`] : lines;
 }
 
-/** The memory with the list in it where that is due; null when the list was due and could not be had. */
+/** What this list showed, read anew where that is due; null when it was due and could not be had: nothing old is ordered gone. */
 async function listed(
-  before: LeftRunners | null,
-  standingOf: (name: string) => RunnerStanding,
   store: Store,
-  github: GitHubClient,
+  standingOf: (name: string) => RunnerStanding,
+  { github, at }: Registrar,
   now: Millis,
 ): Promise<LeftRunners | null> {
+  const before = remembered(store);
   // A clock that was set back does not end the duty.
-  const due = before === null || now - before.listedAt >= LIST_EVERY_MS || now < before.listedAt;
-  if (!due) return before;
+  const fresh = before?.at === at && now >= before.listedAt && now - before.listedAt < LIST_EVERY_MS;
+  if (fresh) return before;
   const answer = await github.listRunners();
   if (!answer.ok) {
     store.count("left-runners.unreadable");
-    return before;
+    return null;
   }
   // A list that was cut shows fewer: what it leaves out is found by a later one.
-  return seenLeft(answer.value.items, standingOf, before, now);
+  return seenLeft(at, answer.value.items, standingOf, before, now);
 }
 
 function remembered(store: Store): LeftRunners | null {

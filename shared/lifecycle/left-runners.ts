@@ -34,7 +34,7 @@ const leftRunner = z.object({
   name: z.string(),
   /** Since when every look has found it offline. */
   since: z.number(),
-  /** Orders to remove it that did not remove it. */
+  /** Tries to remove it that did not remove it. */
   tries: z.number().int().nonnegative(),
   /** What GitHub said to the last of them. */
   why: z.string().nullable(),
@@ -43,6 +43,8 @@ const leftRunner = z.object({
 export type LeftRunner = z.infer<typeof leftRunner>;
 
 export const leftRunners = z.object({
+  /** The list that it was read from. An id means a runner there; elsewhere it is another one, perhaps somebody else's. */
+  at: z.string(),
   /** When GitHub's list was last read. */
   listedAt: z.number(),
   left: z.array(leftRunner),
@@ -50,11 +52,11 @@ export const leftRunners = z.object({
 
 export type LeftRunners = z.infer<typeof leftRunners>;
 
-/** Between two readings of the list. What it showed is ordered gone in every round in between. */
+/** Between two readings of the list. What it showed is ordered gone in every round in between, each after a look at it. */
 export const LIST_EVERY_MS = 3_600_000;
 /** Orders of one round: one after the other, as GitHub wants writes. */
 export const ORDERS_A_ROUND = 20;
-/** Orders in vain before somebody is told. */
+/** Tries in vain before somebody is told. */
 export const TOLD_AFTER_TRIES = 5;
 /** Nothing that was bought with a registration lives longer: a pod's two hours at the most, and what came before its create. */
 export const UNHEARD_MS = 3 * 3_600_000;
@@ -72,14 +74,15 @@ export function attemptOfName(name: string, deployment: string, repositoryId: st
 
 const ATTEMPT_AT_END = new RegExp(`-(${REQUEST_ID}-[1-9]\\d?)$`);
 
-/** What the list shows of ours and nobody needs; what is no longer on it is forgotten. */
+/** What the list at `at` shows of ours and nobody needs; what is no longer on it is forgotten, and all of another list. */
 export function seenLeft(
+  at: string,
   seen: readonly SeenRunner[],
   standingOf: (name: string) => RunnerStanding,
   before: LeftRunners | null,
   now: Millis,
 ): LeftRunners {
-  const known = new Map((before?.left ?? []).map((one) => [one.id, one]));
+  const known = new Map((before?.at === at ? before.left : []).map((one) => [one.id, one]));
   const left = seen.flatMap((runner): LeftRunner[] => {
     if (runner.status !== "offline") return [];
     const standing = standingOf(runner.name);
@@ -87,9 +90,10 @@ export function seenLeft(
     // Nothing is known of an unheard one but what GitHub says: a job on it means that it lives.
     if (standing === "unheard" && runner.busy) return [];
     const { id, name } = runner;
-    return [known.get(id) ?? { id, name, since: now, tries: 0, why: null }];
+    const same = known.get(id);
+    return [same?.name === name ? same : { id, name, since: now, tries: 0, why: null }];
   });
-  return { listedAt: now, left: left.toSorted((a, b) => a.since - b.since).slice(0, REMEMBERED) };
+  return { at, listedAt: now, left: left.toSorted((a, b) => a.since - b.since).slice(0, REMEMBERED) };
 }
 
 /**
@@ -112,12 +116,26 @@ export function ordersOf(
     .slice(0, ORDERS_A_ROUND);
 }
 
-/** After an order: `why` is what GitHub said when it did not remove it; null: it is gone. */
-export function afterOrder(memory: LeftRunners, id: string, why: string | null): LeftRunners {
-  const left = memory.left.flatMap((one) =>
-    one.id !== id ? [one] : why === null ? [] : [{ ...one, tries: one.tries + 1, why }],
-  );
-  return { ...memory, left };
+/**
+ * What becomes of one by the look just before its order, since the list is up to an hour old. `forget`: it is no longer what the
+ * list showed, and a later list may show it again. `busy`: a machine may have it, or GitHub has not noticed that none does.
+ */
+export function lookedAt(one: LeftRunner, seen: SeenRunner, standing: RunnerStanding): "order" | "busy" | "forget" {
+  if (seen.id !== one.id || seen.name !== one.name || seen.status !== "offline") return "forget";
+  if (standing !== "closed" && standing !== "unheard") return "forget";
+  if (!seen.busy) return "order";
+  // An unheard one with a job lives, for all that is known: its time begins anew.
+  return standing === "unheard" ? "forget" : "busy";
+}
+
+/** After a try in vain: `why` is what GitHub said. */
+export function triedInVain(memory: LeftRunners, id: string, why: string): LeftRunners {
+  return { ...memory, left: memory.left.map((one) => (one.id === id ? { ...one, tries: one.tries + 1, why } : one)) };
+}
+
+/** Without this one: it is gone, or not ours to remove any more. */
+export function without(memory: LeftRunners, id: string): LeftRunners {
+  return { ...memory, left: memory.left.filter((one) => one.id !== id) };
 }
 
 /** Those that somebody should be told of. */

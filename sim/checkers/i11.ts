@@ -27,11 +27,13 @@ export function i11(): Checker {
     performing(world, operation, request) {
       return operation === "deletePod" ? deleteProblem(world, request, looksOf(request.caller)) : null;
     },
-    performed(operation, { caller, askedAt }, status, heard) {
-      if (LOOKS.has(operation)) (heard && status < 400 ? looksOf(caller).heard : looksOf(caller).vain).push(askedAt);
+    performed(operation, request, status, heard) {
+      if (!LOOKS.has(operation)) return;
+      const { heard: answered, vain } = looksOf(request.caller);
+      (heard && status < 400 ? answered : vain).push(lookOf(operation, request));
     },
-    refused(operation, { caller, askedAt }) {
-      if (LOOKS.has(operation)) looksOf(caller).vain.push(askedAt);
+    refused(operation, request) {
+      if (LOOKS.has(operation)) looksOf(request.caller).vain.push(lookOf(operation, request));
     },
   };
 }
@@ -41,8 +43,18 @@ const LOOKS = new Set(["getRunner", "getRun", "listJobs"]);
 
 /** When a gate asked for it and heard an answer, or did not. */
 interface Looks {
-  readonly heard: Millis[];
-  readonly vain: Millis[];
+  readonly heard: Look[];
+  readonly vain: Look[];
+}
+
+interface Look {
+  readonly at: Millis;
+  /** Null: at a run, not at a runner. */
+  readonly runnerId: string | null;
+}
+
+function lookOf(operation: string, { path, askedAt }: NetRequest): Look {
+  return { at: askedAt, runnerId: operation === "getRunner" ? (path.split("/").at(-1) ?? "") : null };
 }
 
 function deleteProblem(world: WorldView, request: NetRequest, looks: Looks): string | null {
@@ -95,10 +107,15 @@ const PACE_MS = 90_000;
  * The time for acceptance is over and the runner was not seen, though it was looked for: GitHub refused every look for its
  * quota (12150) or its pace (51240), or the job began while the last look waited for its answer (51195).
  */
-function unseen(pod: VirtualPod, run: Run, { heard, vain }: Looks, world: WorldView): boolean {
+function unseen(pod: VirtualPod, run: Run, looks: Looks, world: WorldView): boolean {
   const age = world.now - pod.askedAt + Math.abs(world.skew);
   if (age < ACCEPTANCE_MS || age >= ACCEPTANCE_MS + ACCEPTANCE_SLACK_MS) return false;
-  const begun = run.jobs.at(-1)?.[0]?.startedAt ?? world.now;
+  const job = run.jobs.at(-1)?.[0];
+  const begun = job?.startedAt ?? world.now;
+  // A look at another runner, as one that stayed behind, shows nothing of this one.
+  const own = (all: readonly Look[]): readonly Millis[] =>
+    all.filter(({ runnerId }) => runnerId === null || runnerId === job?.runnerId).map(({ at }) => at);
+  const [heard, vain] = [own(looks.heard), own(looks.vain)];
   if (heard.some((at) => at > begun && at < world.now - CALL_MS)) return false;
   if (world.github.quotaUntil > world.now) return true;
   return vain.some((at) => at > begun - PACE_MS - CALL_MS) || heard.some((at) => at > begun - CALL_MS - POLL_MS);

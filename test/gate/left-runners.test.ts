@@ -45,6 +45,13 @@ function world(scope: "repository" | "organization" = "repository") {
       const items = [...runners.values()].map((one) => ({ ...one, labels: [], version: null }));
       return Promise.resolve(answers.list === "ok" ? ok({ items, complete: true }) : limited);
     },
+    getRunner: (id: string) => {
+      asked.push(`look ${id}`);
+      backgrounds.add(background);
+      const one = runners.get(id);
+      const missing = err({ reason: "not-found", status: 404, message: "Not Found" });
+      return Promise.resolve(one === undefined ? missing : ok({ ...one, labels: [], version: null }));
+    },
     deleteRunner: (id: string) => {
       asked.push(`delete ${id}`);
       backgrounds.add(background);
@@ -78,9 +85,13 @@ function world(scope: "repository" | "organization" = "repository") {
   } as unknown as GatePorts;
   let gate = new Gate(ports);
   gate.store.rememberRepository(REPOSITORY, "77");
-  const config = configFrom();
-  gate.store.rememberConfig("c", { ...config, runner: { ...config.runner, scope } });
-  gate.store.setMeta("last_config", "c");
+  /** The newest configuration has its runners there. */
+  const runnersAt = (where: "repository" | "organization") => {
+    const config = configFrom();
+    gate.store.rememberConfig(where, { ...config, runner: { ...config.runner, scope: where } });
+    gate.store.setMeta("last_config", where);
+  };
+  runnersAt(scope);
 
   /** An attempt of a request in this state; `unreadable`: the record of its request does not read. */
   function attempt(id: string, state: "closed" | "open" | "replaced" | "unreadable") {
@@ -127,6 +138,7 @@ function world(scope: "repository" | "organization" = "repository") {
       cut = Infinity;
       gate = new Gate(ports);
     },
+    runnersAt,
     told: () => gate.tick().problems ?? [],
     gate: () => gate,
   };
@@ -238,14 +250,14 @@ describe("registrations that stayed behind", () => {
   it("and that GitHub calls busy is ordered gone again in each round, told after so many tries, and until it is gone", async () => {
     const { attempt, register, runners, answers, asked, round, told, sql, gate } = world();
     attempt("r1-1", "closed");
-    register("1", nameOf("r1-1"), { busy: true });
+    register("1", nameOf("r1-1"));
     answers.deletion.set("1", "busy");
     for (let tries = 1; tries < TOLD_AFTER_TRIES; tries += 1) await round();
     expect(told()).toEqual([]);
     await round();
     expect(asked.filter((call) => call.startsWith("delete"))).toHaveLength(TOLD_AFTER_TRIES);
     expect(told()).toEqual([
-      `The runner ${nameOf("r1-1")} of repository 101 is no longer needed and is still registered after 5 orders to remove it: GitHub says that it is running a job.`,
+      `The runner ${nameOf("r1-1")} of repository 101 is no longer needed and is still registered after 5 tries to remove it: GitHub says that it is running a job.`,
     ]);
     await round();
     expect(sql.exec("SELECT act FROM audit WHERE act = 'runner.left-stuck'")).toHaveLength(1);
@@ -253,12 +265,109 @@ describe("registrations that stayed behind", () => {
     const cron = { allowedRepositories: new Set(["101"]), account: { registered: () => Promise.resolve([]) } };
     const ports = { ...cron, gate: () => ({ tick: () => Promise.resolve(gate().tick()) }) } as unknown as CronPorts;
     const { problems, visits } = await wakeGates(ports);
-    expect(problems).toEqual([expect.stringContaining("still registered after 6 orders")]);
+    expect(problems).toEqual([expect.stringContaining("still registered after 6 tries")]);
     expect(Object.keys(visits[0] ?? {})).not.toContain("problems");
     answers.deletion.clear();
     await round();
     expect(runners.size).toBe(0);
     expect(told()).toEqual([]);
+  });
+
+  it("is forgotten with the place it was listed at: its id is another machine's elsewhere", async () => {
+    for (const moves of [
+      (w: ReturnType<typeof world>) => w.runnersAt("organization"),
+      (w: ReturnType<typeof world>) => w.gate().store.rememberRepository({ ...REPOSITORY, owner: "umbrella" }, "77"),
+    ]) {
+      const moved = world("repository");
+      const { attempt, register, runners, answers, asked, round, sql } = moved;
+      attempt("r1-1", "closed");
+      register("7", nameOf("r1-1"));
+      answers.deletion.set("7", "busy");
+      await round();
+      answers.deletion.clear();
+      moves(moved);
+      runners.clear();
+      register("7", "build-machine-7");
+      asked.length = 0;
+      await round();
+      expect(asked.map((call) => call.split(" ")[0])).toEqual(["list"]);
+      expect(runners.size).toBe(1);
+      // Nor what the new place does not have is taken for removed.
+      runners.clear();
+      await round(3_600_000);
+      expect(sql.exec("SELECT act FROM audit WHERE act LIKE 'runner.left-%'")).toEqual([]);
+    }
+  });
+
+  it("begins anew where the same id has another name", async () => {
+    const { register, runners, round } = world();
+    register("1", nameOf("r1bkztd-1"));
+    await round();
+    runners.clear();
+    register("1", nameOf("r2bkztd-1"));
+    await round(UNHEARD_MS);
+    expect(runners.size).toBe(1);
+    await round(UNHEARD_MS);
+    expect(runners.size).toBe(0);
+  });
+
+  it.each<[string, { readonly status?: string; readonly name?: string }]>([
+    ["came online", { status: "online" }],
+    ["got another name", { name: "build-machine-1" }],
+  ])("is looked at before each order, and left alone when it %s since the list", async (_what, change) => {
+    const { attempt, register, runners, answers, asked, round, sql } = world();
+    attempt("r1-1", "closed");
+    register("1", nameOf("r1-1"));
+    answers.deletion.set("1", "busy");
+    await round();
+    expect(asked).toEqual(["list repository", "look 1", "delete 1"]);
+    answers.deletion.clear();
+    register("1", change.name ?? nameOf("r1-1"), change);
+    asked.length = 0;
+    await round();
+    await round();
+    expect(asked).toEqual(["look 1"]);
+    expect(runners.size).toBe(1);
+    expect(sql.exec("SELECT act FROM audit WHERE act LIKE 'runner.left-%'")).toEqual([]);
+  });
+
+  it("is not ordered gone while it has a job, and told after as many looks as after orders", async () => {
+    const { attempt, register, asked, round, told } = world();
+    attempt("r1-1", "closed");
+    register("1", nameOf("r1-1"), { busy: true });
+    for (let tries = 1; tries < TOLD_AFTER_TRIES; tries += 1) await round();
+    expect(told()).toEqual([]);
+    await round();
+    expect(told()).toEqual([
+      expect.stringContaining("after 5 tries to remove it: GitHub says that it is running a job"),
+    ]);
+    expect(asked.filter((call) => call.startsWith("delete"))).toEqual([]);
+  });
+
+  it("that is gone by itself is forgotten, and not said to be removed", async () => {
+    const { attempt, register, runners, answers, asked, round, sql } = world();
+    attempt("r1-1", "closed");
+    register("1", nameOf("r1-1"));
+    answers.deletion.set("1", "busy");
+    await round();
+    runners.clear();
+    asked.length = 0;
+    await round();
+    await round();
+    expect(asked).toEqual(["look 1"]);
+    expect(sql.exec("SELECT act FROM audit WHERE act LIKE 'runner.left-%'")).toEqual([]);
+  });
+
+  it("is not ordered gone on an old list when no new one is to be had", async () => {
+    const { attempt, register, answers, asked, round } = world();
+    attempt("r1-1", "closed");
+    register("1", nameOf("r1-1"));
+    answers.deletion.set("1", "busy");
+    await round();
+    answers.list = "limited";
+    asked.length = 0;
+    await round(3_600_000);
+    expect(asked).toEqual(["list repository"]);
   });
 
   it("and that cannot be removed does not keep the others from going", async () => {

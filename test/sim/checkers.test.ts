@@ -428,12 +428,17 @@ test("I11: at the end of the time for acceptance it matters whether GitHub had s
   job.status = "in_progress";
   job.startedAt = 6 * MINUTE;
   job.steps.splice(2, 1, { name: "Run GPU tests", status: "in_progress", conclusion: null });
-  type Looked = { readonly at: number; readonly how: "heard" | "lost" | "forbidden" | "refused" };
+  job.runnerId = "8";
+  type Looked = {
+    readonly at: number;
+    readonly how: "heard" | "lost" | "forbidden" | "refused";
+    readonly runner?: string;
+  };
   const deleted = (now: number, ...looks: readonly Looked[]): string | null => {
     const one = checker("I11");
     const order = request("/v2/pods/p1", null);
-    for (const { at, how } of looks) {
-      const asked = { ...order, askedAt: at };
+    for (const { at, how, runner = "8" } of looks) {
+      const asked = { ...request(`/repos/acme/repo0/actions/runners/${runner}`, null), askedAt: at };
       if (how === "refused") one.refused?.("getRunner", asked);
       else one.performed?.("getRunner", asked, how === "forbidden" ? 403 : 200, how !== "lost");
     }
@@ -452,6 +457,10 @@ test("I11: at the end of the time for acceptance it matters whether GitHub had s
     expect(deleted(end, { at: 6.5 * MINUTE, how })).toBeNull();
     expect(deleted(end, { at: 6.5 * MINUTE, how }, { at: 6.6 * MINUTE, how: "heard" })).toContain("healthy job");
   }
+  // A look at another runner neither shows this one nor is a look at it.
+  const other = { at: 6.5 * MINUTE, how: "heard", runner: "9" } as const;
+  expect(deleted(end, other, { at: 6.5 * MINUTE, how: "lost" })).toBeNull();
+  expect(deleted(end, { ...other, how: "lost" })).toContain("healthy job");
   // Before that time is over, and long after it, nothing of this excuses anything.
   expect(deleted(6.9 * MINUTE, { at: 6.5 * MINUTE, how: "refused" })).toContain("healthy job");
   expect(deleted(9 * MINUTE, { at: 6.5 * MINUTE, how: "refused" })).toContain("healthy job");
