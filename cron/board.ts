@@ -52,6 +52,8 @@ export function boardOf(tick: Tick, now: Millis): Board {
       ...(wake?.problems ?? []),
       ...(reap?.problems ?? []),
       ...(tick.problems ?? []),
+      // The board has room for so many, and these can wait.
+      ...(wake?.notices ?? []),
     ].map((problem) => safeText(problem)),
   };
 }

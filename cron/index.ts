@@ -96,8 +96,8 @@ async function duty<T>(
   return value;
 }
 
-function wakeWords({ visits, problems }: WakeStatus): string {
-  return [`${visits.length} gates visited`, ...problems].join("; ");
+function wakeWords({ visits, problems, notices }: WakeStatus): string {
+  return [`${visits.length} gates visited`, ...problems, ...notices].join("; ");
 }
 
 function redeliverWords({ kind, read, asked: again, waiting, problems }: RedeliverStatus): string {

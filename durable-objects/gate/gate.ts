@@ -17,7 +17,7 @@ import { dispatchedRequest, openDispatched, useToken } from "./dispatched.ts";
 import type { Dispatched, DispatchedAnswer, TokenUse } from "./dispatched.ts";
 import { forgetHosts } from "./hosts.ts";
 import { Inside } from "./inside.ts";
-import { leftRunnerProblems } from "./left-runners.ts";
+import { stuckRunnerNotices } from "./left-runners.ts";
 import { Loop } from "./loop.ts";
 import { MoneyTable } from "./money-table.ts";
 import { obeyOperator, type OperatorAnswer, type OperatorWord } from "./operator.ts";
@@ -47,8 +47,8 @@ export interface GateTick {
   readonly unnamed?: boolean;
   /** Money lines that are not settled. Left out by a gate that cannot say, which is then asked for its whole side. */
   readonly openMoney?: number;
-  /** What somebody should see of this gate; left out when there is nothing. */
-  readonly problems?: readonly string[];
+  /** What somebody should see of this gate some time, and no duty of cron's depends on; left out when there is nothing. */
+  readonly notices?: readonly string[];
 }
 
 /** Deliveries are remembered longer than GitHub can redeliver them (3 days). */
@@ -224,10 +224,10 @@ export class Gate {
     this.#loop.arm();
     const unnamed = this.store.isUnnamed();
     const openMoney = new MoneyTable(this.#ports.sql).open().length;
-    const told = leftRunnerProblems(this.store);
-    const problems = told.length === 0 ? {} : { problems: told };
+    const told = stuckRunnerNotices(this.store, now);
+    const notices = told.length === 0 ? {} : { notices: told };
     const open = this.store.openRequests().length;
-    return { overdue, open, pods: this.store.openLedgerPodIds(), unnamed, openMoney, ...problems };
+    return { overdue, open, pods: this.store.openLedgerPodIds(), unnamed, openMoney, ...notices };
   }
 
   /** What is too old to matter; a clock that was set back does not end it. */

@@ -8,6 +8,7 @@ import { describeFailure, type GitHubFailure } from "../../shared/github/failure
 import type { GitHubClient } from "../../shared/github/client.ts";
 import {
   attemptOfName,
+  isUnread,
   leftRunners,
   LIST_EVERY_MS,
   lookedAt,
@@ -110,9 +111,9 @@ function refused(failure: GitHubFailure): Removal {
 }
 
 /** What the reports say of registrations that GitHub keeps; empty when there are none. */
-export function leftRunnerProblems(store: Store): readonly string[] {
+export function stuckRunnerNotices(store: Store, now: Millis): readonly string[] {
   const memory = remembered(store);
-  const stuck = memory === null ? [] : stuckRunners(memory);
+  const stuck = memory === null ? [] : stuckRunners(memory, now);
   if (stuck.length === 0) return [];
   const repositoryId = store.repository()?.repository.id ?? "";
   const lines = stuck
@@ -125,6 +126,11 @@ export function leftRunnerProblems(store: Store): readonly string[] {
   return more > 0 ? [...lines, `${more} more runners of repository ${repositoryId} are stuck likewise.`] : lines;
 }
 
+/** GitHub has nothing for this repository: nothing can be removed there, and nobody be told of it. */
+export function forgetLeftRunners(store: Store): void {
+  if (remembered(store) !== null) store.setMeta(MEMORY, "");
+}
+
 /** What this list showed, read anew where that is due; null when it was due and could not be had: nothing old is ordered gone. */
 async function listed(
   store: Store,
@@ -132,13 +138,15 @@ async function listed(
   { github, at }: Registrar,
   now: Millis,
 ): Promise<LeftRunners | null> {
-  const before = remembered(store);
+  const known = remembered(store);
+  const before = known === null || isUnread(known, now) ? null : known;
   // A clock that was set back does not end the duty.
   const fresh = before?.at === at && now >= before.listedAt && now - before.listedAt < LIST_EVERY_MS;
   if (fresh) return before;
   const answer = await github.listRunners();
   if (!answer.ok) {
     store.count("left-runners.unreadable");
+    if (answer.error.reason === "not-found" || answer.error.reason === "gone") forgetLeftRunners(store);
     return null;
   }
   // A list that was cut shows fewer: what it leaves out is found by a later one.
@@ -147,7 +155,7 @@ async function listed(
 
 function remembered(store: Store): LeftRunners | null {
   const text = store.meta(MEMORY);
-  if (text === null) return null;
+  if (text === null || text === "") return null;
   const read = readStored(leftRunners, text);
   return read.ok ? read.value : null;
 }

@@ -13,7 +13,7 @@ import type { Accepting } from "./accepting.ts";
 import { lookAtHead } from "./aggregate.ts";
 import { readCost } from "./costs.ts";
 import type { Inside } from "./inside.ts";
-import { removeLeftRunners } from "./left-runners.ts";
+import { forgetLeftRunners, removeLeftRunners } from "./left-runners.ts";
 import { lostOutcome, perform } from "./perform.ts";
 import { FINISH, publishCheck } from "./publish.ts";
 import { reconcile } from "./reconcile.ts";
@@ -90,6 +90,7 @@ export class Work {
         const github = this.#inside.github(null, true);
         const answered = await reconcile(task, ports, store, github, { ...this.#hands, aggregates });
         if (answered) this.#sayUnsaid();
+        else if (store.isUnnamed()) forgetLeftRunners(store);
         const registrar = answered ? this.#inside.registrar() : null;
         if (registrar !== null) await removeLeftRunners(ports, store, registrar);
         return watchRelease(ports, store);

@@ -56,6 +56,8 @@ export type LeftRunners = z.infer<typeof leftRunners>;
 export const LIST_EVERY_MS = 3_600_000;
 /** Orders of one round: one after the other, as GitHub wants writes. */
 export const ORDERS_A_ROUND = 20;
+/** A list that is older says nothing any more: GitHub does not answer for this repository, or nobody asks it. */
+export const UNREAD_MS = 6 * LIST_EVERY_MS;
 /** Tries in vain before somebody is told. */
 export const TOLD_AFTER_TRIES = 5;
 /** Nothing that was bought with a registration lives longer: a pod's two hours at the most, and what came before its create. */
@@ -138,7 +140,11 @@ export function without(memory: LeftRunners, id: string): LeftRunners {
   return { ...memory, left: memory.left.filter((one) => one.id !== id) };
 }
 
-/** Those that somebody should be told of. */
-export function stuckRunners(memory: LeftRunners): readonly LeftRunner[] {
-  return memory.left.filter((one) => one.tries >= TOLD_AFTER_TRIES);
+/** Those that somebody should be told of; none when their list is long unread. */
+export function stuckRunners(memory: LeftRunners, now: Millis): readonly LeftRunner[] {
+  return isUnread(memory, now) ? [] : memory.left.filter((one) => one.tries >= TOLD_AFTER_TRIES);
+}
+
+export function isUnread({ listedAt }: LeftRunners, now: Millis): boolean {
+  return now - listedAt > UNREAD_MS;
 }

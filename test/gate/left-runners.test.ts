@@ -1,12 +1,19 @@
 /** N72: registrations of ours that stayed behind at GitHub go, nobody else's are touched, and what GitHub keeps is told. */
 import { describe, expect, it } from "vitest";
 import { wakeGates } from "../../cron/wake-gates.ts";
+import { boardOf } from "../../cron/board.ts";
 import type { CronPorts } from "../../cron/ports.ts";
-import { Gate } from "../../durable-objects/gate/gate.ts";
+import { Gate, type GateTick } from "../../durable-objects/gate/gate.ts";
 import type { GatePorts } from "../../durable-objects/gate/ports.ts";
 import { configFrom } from "../../shared/config/load.ts";
 import type { RunnerScope } from "../../shared/github/runners.ts";
-import { ORDERS_A_ROUND, TOLD_AFTER_TRIES, UNHEARD_MS } from "../../shared/lifecycle/left-runners.ts";
+import {
+  LIST_EVERY_MS,
+  ORDERS_A_ROUND,
+  TOLD_AFTER_TRIES,
+  UNHEARD_MS,
+  UNREAD_MS,
+} from "../../shared/lifecycle/left-runners.ts";
 import { err, ok } from "../../shared/result.ts";
 import { podName } from "../../shared/runpod/tags.ts";
 import { attemptAt, requestIn, states } from "../lifecycle/fixtures.ts";
@@ -27,6 +34,11 @@ interface Registered {
 const nameOf = (attemptId: string, deployment = DEPLOYMENT, repositoryId = REPOSITORY.id) =>
   podName({ deployment, repositoryId, attemptId });
 
+const REFUSED = {
+  missing: { reason: "not-found", status: 404, message: "Not Found" },
+  suspended: { reason: "forbidden", status: 403, message: "This installation has been suspended" },
+} as const;
+
 /** A gate beside a GitHub that has these runners and no pull request. */
 function world(scope: "repository" | "organization" = "repository") {
   let now = T0;
@@ -34,23 +46,28 @@ function world(scope: "repository" | "organization" = "repository") {
   const runners = new Map<string, Registered>();
   const asked: string[] = [];
   const backgrounds = new Set<boolean>();
-  const answers = { list: "ok" as "ok" | "limited", deletion: new Map<string, "busy" | "limited" | "forbidden">() };
+  const answers = {
+    pulls: "ok" as "ok" | "missing" | "suspended",
+    list: "ok" as "ok" | "limited" | "missing",
+    deletion: new Map<string, "busy" | "limited" | "forbidden">(),
+  };
   let cut = Infinity;
   const limited = err({ reason: "rate-limited", retryAtMs: T0 + 3_600_000, scope: "primary" });
   const github = (at: RunnerScope, background: boolean) => ({
-    listOpenPulls: () => Promise.resolve(ok({ items: [], complete: true })),
+    listOpenPulls: () =>
+      Promise.resolve(answers.pulls === "ok" ? ok({ items: [], complete: true }) : err(REFUSED[answers.pulls])),
     listRunners: () => {
       asked.push(`list ${at.kind}`);
       backgrounds.add(background);
       const items = [...runners.values()].map((one) => ({ ...one, labels: [], version: null }));
+      if (answers.list === "missing") return Promise.resolve(err(REFUSED.missing));
       return Promise.resolve(answers.list === "ok" ? ok({ items, complete: true }) : limited);
     },
     getRunner: (id: string) => {
       asked.push(`look ${id}`);
       backgrounds.add(background);
       const one = runners.get(id);
-      const missing = err({ reason: "not-found", status: 404, message: "Not Found" });
-      return Promise.resolve(one === undefined ? missing : ok({ ...one, labels: [], version: null }));
+      return Promise.resolve(one === undefined ? err(REFUSED.missing) : ok({ ...one, labels: [], version: null }));
     },
     deleteRunner: (id: string) => {
       asked.push(`delete ${id}`);
@@ -139,9 +156,16 @@ function world(scope: "repository" | "organization" = "repository") {
       gate = new Gate(ports);
     },
     runnersAt,
-    told: () => gate.tick().problems ?? [],
+    told: () => gate.tick().notices ?? [],
     gate: () => gate,
   };
+}
+
+/** Cron's visit to these gates. */
+function visited(gates: ReadonlyMap<string, () => GateTick>) {
+  const gate = (id: string) => ({ tick: () => Promise.resolve(gates.get(id)?.()) });
+  const account = { registered: () => Promise.resolve([]) };
+  return wakeGates({ allowedRepositories: new Set(gates.keys()), account, gate } as unknown as CronPorts);
 }
 
 const closed = (count: number) => Array.from({ length: count }, (_, index) => `r${index + 1}-1`);
@@ -261,12 +285,11 @@ describe("registrations that stayed behind", () => {
     ]);
     await round();
     expect(sql.exec("SELECT act FROM audit WHERE act = 'runner.left-stuck'")).toHaveLength(1);
-    // In cron's report.
-    const cron = { allowedRepositories: new Set(["101"]), account: { registered: () => Promise.resolve([]) } };
-    const ports = { ...cron, gate: () => ({ tick: () => Promise.resolve(gate().tick()) }) } as unknown as CronPorts;
-    const { problems, visits } = await wakeGates(ports);
-    expect(problems).toEqual([expect.stringContaining("still registered after 6 tries")]);
-    expect(Object.keys(visits[0] ?? {})).not.toContain("problems");
+    // In cron's report, apart from what cron's other duties go by.
+    const { problems, notices, visits } = await visited(new Map([["101", () => gate().tick()]]));
+    expect(notices).toEqual([expect.stringContaining("still registered after 6 tries")]);
+    expect(problems).toEqual([]);
+    expect(Object.keys(visits[0] ?? {})).not.toContain("notices");
     answers.deletion.clear();
     await round();
     expect(runners.size).toBe(0);
@@ -368,6 +391,59 @@ describe("registrations that stayed behind", () => {
     asked.length = 0;
     await round(3_600_000);
     expect(asked).toEqual(["list repository"]);
+  });
+
+  it.each([
+    ["the repository is gone", { pulls: "missing" }, 0],
+    ["its list of runners is gone", { list: "missing" }, LIST_EVERY_MS],
+    ["the App has no place there any more", { pulls: "suspended" }, UNREAD_MS],
+    ["its list is long unread", { list: "limited" }, UNREAD_MS],
+  ] as const)("is told no more when %s", async (_what, change, after) => {
+    const { attempt, register, answers, round, told } = world();
+    attempt("r1-1", "closed");
+    register("1", nameOf("r1-1"));
+    answers.deletion.set("1", "busy");
+    for (let tries = 0; tries < TOLD_AFTER_TRIES; tries += 1) await round();
+    Object.assign(answers, change);
+    // Time enough is measured from the list, which the first of these rounds read.
+    const rounds = after / ROUND - (TOLD_AFTER_TRIES - 1);
+    for (let passed = 0; passed < rounds; passed += 1) {
+      expect(told()).toHaveLength(1);
+      await round();
+    }
+    await round();
+    expect(told()).toEqual([]);
+    // And begins anew when GitHub answers again.
+    Object.assign(answers, { pulls: "ok", list: "ok" });
+    await round();
+    expect(told()).toEqual([]);
+  });
+
+  it("is told of few, of each gate in turn, behind everything else on the board", async () => {
+    const tick = (id: string, count: number) => (): GateTick => ({
+      overdue: 0,
+      open: 0,
+      pods: [],
+      notices: Array.from({ length: count }, (_, index) => `notice ${index + 1} of ${id}`),
+    });
+    const wake = await visited(
+      new Map([
+        ["101", tick("101", 6)],
+        ["102", tick("102", 0)],
+        ["103", tick("103", 2)],
+      ]),
+    );
+    expect(wake.notices).toEqual([
+      "notice 1 of 101",
+      "notice 1 of 103",
+      "notice 2 of 101",
+      "notice 2 of 103",
+      "notice 3 of 101",
+      "Gates have 3 more notices like these.",
+    ]);
+    const reap = { kind: "no-list", problems: ["no list"] } as never;
+    const board = boardOf({ startedAt: T0, wake, reap, duties: [], problems: ["money"] }, T0);
+    expect(board.problems).toEqual(["no list", "money", ...wake.notices]);
   });
 
   it("and that cannot be removed does not keep the others from going", async () => {

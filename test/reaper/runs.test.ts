@@ -285,6 +285,7 @@ describe("the account's register", () => {
     visits: [{ id: "101", answered: true, open: 0, overdue: 0, pods: [], ...visit }],
     registered: ["101"],
     problems: [],
+    notices: [],
   });
 
   async function tidied(visit: Partial<WakeStatus["visits"][number]>, withPod = false, registeredAt = 0) {
