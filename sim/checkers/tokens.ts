@@ -159,8 +159,11 @@ function answerProblem(world: WorldView, at: number, shown: Shown, { body }: Ans
 }
 
 /** Only a change of documents alone may leave the GPU out. */
-function lanesProblem({ repository, run }: Shown, body: Answer["body"]): string | null {
-  const files = repository.heads.get(run.headSha)?.files ?? repository.groups.get(run.headSha)?.files;
+function lanesProblem({ repository, run, claims }: Shown, body: Answer["body"]): string | null {
+  // A commit may be the head of two pull requests, and their changes differ where their bases do (seed 14020).
+  const pull = repository.pulls.get(Number(/^refs\/pull\/(\d+)\//.exec(String(claims["ref"]))?.[1] ?? "0"));
+  const asked = pull?.headSha === run.headSha ? pull.files : undefined;
+  const files = asked ?? repository.heads.get(run.headSha)?.files ?? repository.groups.get(run.headSha)?.files;
   const harmless = files?.every(({ filename }) => /^(?:docs|ci)\//.test(filename)) ?? false;
   const { outputs } = body as { readonly outputs?: Readonly<Record<string, string>> };
   return harmless || outputs?.["run_gpu"] === "true"
