@@ -52,8 +52,11 @@ export class Scheduler {
     return this.at(this.#now + Math.max(0, delay), what, run, quiet);
   }
 
-  /** Runs the next event. Its name, or null when there is none before `until`. */
-  async step(until: Millis): Promise<string | null> {
+  /**
+   * Runs the next event. Null when there is none before `until`; true when it may have set something going, which is to be waited
+   * for (`settle`) before anybody looks.
+   */
+  step(until: Millis): boolean | null {
     for (;;) {
       const next = this.#heap[0];
       if (next === undefined || next.at > until) {
@@ -66,11 +69,10 @@ export class Scheduler {
       this.events += 1;
       const active = this.activity;
       next.run();
-      if (next.quiet) return next.what;
       // An event that set nothing going has nothing to wait for.
-      if (this.activity !== active || next.what.startsWith("answer") || next.what.startsWith("timeout"))
-        await this.settle();
-      return next.what;
+      return (
+        !next.quiet && (this.activity !== active || next.what.startsWith("answer") || next.what.startsWith("timeout"))
+      );
     }
   }
 

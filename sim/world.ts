@@ -270,8 +270,9 @@ export class World implements WorldView {
   async #until(end: Millis, stop: () => boolean): Promise<void> {
     let nextLook = this.now;
     while (this.violation === null) {
-      const what = await this.scheduler.step(end);
-      if (what === null) return;
+      const stirred = this.scheduler.step(end);
+      if (stirred === null) return;
+      if (stirred) await this.scheduler.settle();
       for (const checker of this.#options.checkers) {
         if (checker.step !== undefined) this.#report(checker, checker.step(this));
       }

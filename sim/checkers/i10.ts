@@ -54,7 +54,7 @@ export function i10(): Checker {
         for (const row of rows) {
           if (row.open > 1) return `${row.head_sha.slice(0, 8)} has ${row.open} open requests`;
           const asked = host.repository.asks.get(row.head_sha) ?? 0;
-          if (row.n > 1 + asked + vanished(host, row))
+          if (row.n > 1 + asked && row.n > 1 + asked + vanished(host, row))
             return `${row.head_sha.slice(0, 8)} has ${row.n} requests, and was asked for again ${asked} times`;
         }
       }
