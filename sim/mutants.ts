@@ -321,6 +321,17 @@ export const MUTANTS: readonly Mutant[] = [
     faults: ["github-keeps-runner", "pod-never-boots", "pod-runner-silent"],
   },
   {
+    name: "needed-runner-is-left",
+    kind: "N72",
+    file: "durable-objects/gate/left-runners.ts",
+    find: '  if (attempt === null) return "unheard";',
+    replace: '  if (attempt !== null) return "closed";',
+    // Once an hour the list seldom meets the minutes in which a machine starts.
+    also: { find: "now - before.listedAt < LIST_EVERY_MS", replace: "now - before.listedAt < 60_000" },
+    seeds: 60,
+    faults: ["pod-never-boots", "pod-runner-silent"],
+  },
+  {
     name: "secret-in-the-log",
     kind: "N151, I5",
     file: PERFORM,

@@ -480,6 +480,40 @@ test("N72: a registration that stays behind, and somebody else's runner that is 
   expect(checker("N72").performing?.(world({ repository: repo }), "deleteRunner", order("8"))).toBeNull();
 });
 
+test("N72: a runner that is ordered gone while its attempt needs it", () => {
+  const runner = { id: "8", name: "gpu-gate-sim-101-r1-1", status: "offline" };
+  const repo = repository({ runners: new Map([["8", runner]]), ownRunners: [] } as never);
+  const ordered = (state: object | null, pods: readonly VirtualPod[] = [], lines: readonly object[] = []) =>
+    checker("N72").performing?.(
+      world({
+        repository: repo,
+        pods: [...pods],
+        rows: {
+          "FROM attempts": [{ id: "r1-1", request_id: "r1" }],
+          "FROM requests": [{ record: state === null ? "{" : JSON.stringify({ state }) }],
+          "FROM ledger": lines,
+          "FROM strays": [],
+        },
+      }),
+      "deleteRunner",
+      request("/repos/acme/repo0/actions/runners/8", null),
+    );
+  const attempt = { id: "r1-1" };
+  expect(ordered({ kind: "executing", attempt })).toContain("has not come to its teardown");
+  expect(ordered({ kind: "provisioning", step: "create", attempt, teardown: null })).toContain("its attempt r1-1");
+  // Its own teardown, or what an unanswered mint left behind.
+  expect(ordered({ kind: "cleaning", step: "remove", attempt, teardown: {} }, [pod()], [{ pod_id: "p1" }])).toBeNull();
+  expect(ordered({ kind: "provisioning", step: "find-runner", attempt, teardown: null })).toBeNull();
+  // Its request has gone on, and its pod has not gone.
+  for (const state of [{ kind: "executing", attempt: { id: "r1-2" } }, { kind: "concluded" }, null]) {
+    expect(ordered(state, [pod()], [{ pod_id: "p1" }])).toContain("p1 was never ordered deleted");
+    expect(ordered(state, [pod()])).toBeNull();
+    expect(ordered(state, [pod({ releasedAt: 1 })], [{ pod_id: "p1" }])).toBeNull();
+    const deletes = [{ askedAt: 1, performedAt: 1, by: "gate" }];
+    expect(ordered(state, [pod({ deletes })], [{ pod_id: "p1" }])).toBeNull();
+  }
+});
+
 test("I12: a read-only gate that acts", () => {
   const create = request("/v2/pods", { env: {} });
   expect(checker("I12").performing?.(world({ readOnly: true }), "createPod", create)).toContain("read-only gate");
