@@ -192,3 +192,12 @@ export function allPoints(): readonly NamedPoint[] {
   ];
   return named.flatMap(([name, point]) => (["before", "after"] as const).map((side) => ({ name, point, side })));
 }
+
+/**
+ * The order in which points that wait for the same call get it: a kill before it first. Answered, the call may be done for
+ * good, and none would come for the other.
+ */
+export function inTurn(points: readonly NamedPoint[]): readonly NamedPoint[] {
+  const isAfter = ({ point, side }: NamedPoint): number => Number(point[side].when === "after");
+  return points.toSorted((a, b) => isAfter(a) - isAfter(b));
+}

@@ -31,7 +31,7 @@ import { unreachable } from "../../shared/result.ts";
 import { CONFIG } from "../gate/life.ts";
 import { judgePods, judgeStarts, lostStart } from "./crash-judge.ts";
 import { freshFacts, Life, type Books } from "./crash-life.ts";
-import { AGGREGATE, type NamedPoint, type Scenario, type WireCall } from "./crash-points.ts";
+import { AGGREGATE, inTurn, type NamedPoint, type Scenario, type WireCall } from "./crash-points.ts";
 import { freePort, Wire, wordsOf, type Fate } from "./crash-wire.ts";
 
 const DEPLOYMENT = "crash";
@@ -240,7 +240,7 @@ export class CrashWorld {
     const scenario: Scenario = points[0]?.point.scenario ?? "plain";
     this.#life = new Life(`${scenario === "late-group" ? "group" : "life"}${this.#lives}`, this.#books());
     this.#kills = [];
-    this.#orders = points.map((named) => ({
+    this.#orders = inTurn(points).map((named) => ({
       named,
       provokeLeft: named.point.provoke === undefined ? 0 : 1,
       done: false,

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { judgeStarts, lostStart } from "../long/crash-judge.ts";
 import { Life, type Books, type LifeEvent } from "../long/crash-life.ts";
-import { LANE_POINTS, TASK_POINTS, type CrashPoint, type WireCall } from "../long/crash-points.ts";
+import { inTurn, LANE_POINTS, TASK_POINTS, type CrashPoint, type WireCall } from "../long/crash-points.ts";
 import { plan } from "../long/crash-matrix.ts";
 
 const REPOSITORY = "/repos/acme/tensors";
@@ -147,6 +147,16 @@ describe("a start that a kill took with it", () => {
       ["mint", "observe"],
     ]);
   });
+});
+
+it("kills before a call ahead of killing after it: once the check is concluded, nobody concludes it again", () => {
+  const check = LANE_POINTS.check as CrashPoint;
+  const points = [
+    { name: "lane check", point: check, side: "after" as const },
+    { name: "settle", point: TASK_POINTS.settle, side: "after" as const },
+  ];
+  expect(inTurn(points).map(({ name }) => name)).toEqual(["settle", "lane check"]);
+  expect(inTurn(points.toReversed()).map(({ name }) => name)).toEqual(["settle", "lane check"]);
 });
 
 function call(made: WireCall, own = true, reached = true): LifeEvent {
