@@ -215,12 +215,13 @@ runner=$!
 unset jit
 wait "$runner"
 code=$?
-# A signal interrupts wait; the runner's own end is what counts, also when it came at once. 127: it was told already.
+# A signal interrupts wait; the runner's own end is what counts, also when it came at once. 127, and -1 of bash 5.2: it has
+# forgotten that end, and the signal's is all there is to tell.
 while [ -n "$signalled" ]; do
   signalled=
   wait "$runner"
   told=$?
-  if ((told != 127)); then code=$told; fi
+  if ((told >= 0 && told != 127)); then code=$told; fi
 done
 
 # --- 7. Last words -------------------------------------------------------------------------------------------------
