@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import process from "node:process";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { root } from "../house/source.ts";
 
 const TOOLS = [
@@ -17,24 +17,22 @@ const start = (tool: string, ...args: string[]) => {
   return { status, stdout, stderr };
 };
 
-describe.each(TOOLS)("%s", (tool, name) => {
-  it("says what it knows when asked for help, and does nothing else", () => {
-    const answer = start(tool, "--help");
-    expect(answer).toMatchObject({ status: 0, stderr: "" });
-    expect(answer.stdout).toMatch(new RegExp(`^${name} -- \\[options\\]`));
-  });
-
-  it("answers an unknown option with one sentence and 2", () => {
-    expect(start(tool, "--nonsense")).toEqual({
-      status: 2,
-      stdout: "",
-      stderr: `${name}: Unknown option '--nonsense'; --help lists the options.\n`,
-    });
+it.each(TOOLS)("%s answers an unknown option with one sentence and 2", (tool, name) => {
+  expect(start(tool, "--nonsense")).toEqual({
+    status: 2,
+    stdout: "",
+    stderr: `${name}: Unknown option '--nonsense'; --help lists the options.\n`,
   });
 });
 
+it("says what it knows when asked for help, and does nothing else", () => {
+  const answer = start("sim/mutants.ts", "--help");
+  expect(answer).toMatchObject({ status: 0, stderr: "" });
+  expect(answer.stdout).toMatch(/^npm run sim:mutants -- \[options\]/);
+});
+
 it.each([
-  ["sim/main.ts", ["--seeds", "many"], "--seeds takes a whole number of at least 0, not 'many'."],
+  ["sim/mutants.ts", ["--seeds", "many"], "--seeds takes a whole number of at least 1, not 'many'."],
   ["sim/main.ts", ["--minutes", ""], "--minutes takes a number of at least 0, not ''."],
   ["sim/mutants.ts", ["no-such-mutant"], "there is no mutant called no-such-mutant;"],
   ["test/long/crash-matrix.ts", ["--points", "mint,no-such"], "there is no point 'no-such'."],

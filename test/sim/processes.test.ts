@@ -18,7 +18,7 @@ it("come to the same in several processes as in one", async () => {
   const alone = new Totals();
   const uninstall = installPlatform();
   try {
-    for (let seed = FIRST; seed < FIRST + 3; seed += 1) alone.take(await runSeed({ ...base, seed }));
+    for (let seed = FIRST; seed < FIRST + 2; seed += 1) alone.take(await runSeed({ ...base, seed }));
   } finally {
     uninstall();
   }
@@ -27,8 +27,8 @@ it("come to the same in several processes as in one", async () => {
   await playInJobs({
     ...options,
     jobs: 2,
-    atOnce: 2,
-    next: counter(3),
+    atOnce: 1,
+    next: counter(2),
     told: ({ totals, cpuSeconds }) => {
       expect(cpuSeconds).toBeGreaterThan(0);
       answers += 1;
@@ -36,7 +36,7 @@ it("come to the same in several processes as in one", async () => {
       return true;
     },
   });
-  expect([answers, alone.ran]).toEqual([2, 3]);
+  expect([answers, alone.ran]).toEqual([2, 2]);
   expect(together.json()).toEqual(alone.json());
 });
 
