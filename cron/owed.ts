@@ -119,8 +119,9 @@ export class Owed {
       return null;
     };
     let noRoom = await tell().catch(said);
-    // Word of a pod that is gone is worth a second call; suspicions arise again by themselves.
-    if (noRoom === null && open.length > 0) noRoom = await tell().catch(said);
+    // Worth a second call: a sweep whose end is not heard of keeps out the next one, and a pod that it suspected is paid for
+    // two minutes more.
+    if (noRoom === null) noRoom = await tell().catch(said);
     // What nobody remembers now is said aloud.
     const lost = noRoom ?? [...this.#open.keys()].filter((podId) => !this.#stored.has(podId));
     for (const podId of lost) {

@@ -22,12 +22,14 @@ export interface WorldView {
   readonly net: { readonly unheard: readonly Unheard[] };
   /** Instants at which a cron tick began that was not lost, newest last. */
   readonly ticks: readonly Millis[];
+  /** Those of them that did not sweep, because the account took an earlier sweep to be under way. */
+  readonly skipped: ReadonlySet<Millis>;
   /** Since when RunPod answers without an interruption. */
   readonly runpodUpSince: Millis;
   readonly issuer: Pick<VirtualIssuer, "keys">;
-  /** What the Worker did on the word of hosted jobs, oldest first. */
   /** What cron wrote down of its last tick. */
   readonly board: Pick<Board, "at"> | null;
+  /** What the Worker did on the word of hosted jobs, oldest first. */
   readonly worker: { readonly acts: readonly ActOf[] };
   /** Everything the product logged. */
   readonly log: readonly string[];
@@ -38,16 +40,29 @@ export interface Checker {
   readonly name: string;
   /** After every event. */
   step?(world: WorldView): string | null;
-  /** A server is about to perform something. */
   /** A server has done what it was asked, and answers with this status; `heard`: and its asker hears that. */
   performed?(operation: string, request: NetRequest, status: number, heard: boolean): void;
   /** A server refused whatever was asked, or is down. */
   refused?(operation: string, request: NetRequest): void;
+  /** A server is about to perform something. */
   performing?(world: WorldView, operation: string, request: NetRequest): string | null;
   /** Our App wrote a check. */
   wrote?(world: WorldView, repository: Repository, check: CheckRun): string | null;
   /** The world was healed and came to rest, or did not in time. */
   end?(world: WorldView): string | null;
+}
+
+/**
+ * Ticks from then on that could have seen a pod, oldest first. One whose sweep was left out counts only behind another such:
+ * a sweep whose end the account did not hear of may keep out the next, and no more.
+ */
+export function looksSince(world: Pick<WorldView, "ticks" | "skipped">, since: Millis): readonly Millis[] {
+  const { ticks, skipped } = world;
+  return ticks.filter((tick, index) => {
+    if (tick < since) return false;
+    const before = ticks[index - 1];
+    return !skipped.has(tick) || (before !== undefined && skipped.has(before));
+  });
 }
 
 export function repositoryOf(world: Pick<WorldView, "github">, id: string): Repository | undefined {

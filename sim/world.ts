@@ -72,6 +72,7 @@ export class World implements WorldView {
   readonly skew: Millis;
   readonly horizonMs: Millis;
   readonly ticks: Millis[] = [];
+  readonly skipped = new Set<Millis>();
   readonly log: string[] = [];
   /** Where cron runs. */
   isolate: CronIsolate;
@@ -387,7 +388,9 @@ export class World implements WorldView {
   async #tick(): Promise<TickReport | null> {
     if (this.#isolates.chance(NEW_ISOLATE)) this.isolate = new CronIsolate(newOwner(this.scheduler));
     this.scheduler.activity += 1;
+    const began = this.now;
     const report = await runAs(this.isolate.owner, () => runCron(cronPortsOf(this, (entry) => this.#logged(entry))));
+    if (report?.reap?.kind === "skipped") this.skipped.add(began);
     for (const { reason } of report?.reap?.reaped ?? []) this.coverage.reason(reapReasonCode(reason));
     return report;
   }

@@ -3,7 +3,7 @@
  * more is exempt until two cron ticks could have seen it, and while its removal is under way.
  */
 import type { VirtualPod } from "../runpod.ts";
-import { isRetained, podsOf, type Checker, type WorldView } from "../view.ts";
+import { isRetained, looksSince, podsOf, type Checker, type WorldView } from "../view.ts";
 
 /** Two ticks, and the time a tick's own questions take. */
 const TICKS = 2;
@@ -49,8 +49,7 @@ export function exempt(pod: VirtualPod, world: WorldView): boolean {
   if (!pod.late) return false;
   if (pod.deletes.length > 0) return true;
   const visible = Math.max(pod.createdAt, pod.listedFrom, world.runpodUpSince);
-  const seen = world.ticks.filter((tick) => tick >= visible);
-  const second = seen[TICKS - 1];
+  const second = looksSince(world, visible)[TICKS - 1];
   // Faults may take a tick's list away; only a calm world owes the removal at once.
   return second === undefined || world.now < second + SLACK_MS || !world.faults.healed;
 }

@@ -3,7 +3,7 @@
  * where nothing is broken, live until then: cron has seen it twice by its fourth look.
  */
 import type { VirtualPod } from "../runpod.ts";
-import { isRetained, type Checker, type WorldView } from "../view.ts";
+import { isRetained, looksSince, type Checker, type WorldView } from "../view.ts";
 
 const BACKSTOP_MS = 7_200_000;
 /** Two ticks, the longest pause between two orders, and what slow answers take. */
@@ -40,7 +40,7 @@ function isLeftOver(pod: VirtualPod, world: WorldView): boolean {
   const { healed, plan } = world.faults;
   if (!healed && [...plan.weights.keys()].some((kind) => kind !== "runpod-late-pod")) return false;
   const visible = Math.max(pod.createdAt, pod.listedFrom, world.runpodUpSince);
-  const look = world.ticks.filter((tick) => tick >= visible)[LOOKS - 1];
+  const look = looksSince(world, visible)[LOOKS - 1];
   return look !== undefined && world.now > look + SLACK_MS;
 }
 

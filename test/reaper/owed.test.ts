@@ -368,6 +368,16 @@ describe("an account that remembers nothing", () => {
     expect(logged).not.toContainEqual(expect.objectContaining({ event: "cron.unbooked" }));
   });
 
+  it("that misses the end of a sweep with nothing to tell is told a second time too, and keeps out no other sweep", async () => {
+    const ports = portsNow();
+    let tries = 0;
+    const endSweep: CronPorts["account"]["endSweep"] = (...said) => asked((tries += 1) > 1, () => memory.end(...said));
+    await reap({ ...ports, account: { ...ports.account, endSweep } }, []);
+    now += MINUTE;
+    expect((await sweep()).kind).toBe("swept");
+    expect(tries).toBe(2);
+  });
+
   it("says which pods found no room or do not read", async () => {
     add("p1");
     const ports = portsNow();

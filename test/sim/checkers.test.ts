@@ -14,6 +14,23 @@ describe("I1", () => {
     expect(checker("I1").step?.(world({ pods: [pod(), pod({ id: "p2", releasedAt: 1 })] }))).toBeNull();
   });
 
+  test("a late pod is excused for one tick more that a sweep without an end kept out, and not for the next", () => {
+    const pods = [pod(), pod({ id: "p2", late: true })];
+    const ticks = [MINUTE, 2 * MINUTE];
+    const i1 = (skipped: number[]) => checker("I1").step?.(world({ pods, now: 10 * MINUTE, ticks, skipped }));
+    expect(i1([MINUTE])).toBeNull();
+    expect(
+      checker("I1").step?.(world({ pods, now: 10 * MINUTE, ticks: [...ticks, 3 * MINUTE], skipped: [MINUTE] })),
+    ).toContain("2 pods");
+    const three = world({
+      pods,
+      now: 10 * MINUTE,
+      ticks: [...ticks, 3 * MINUTE],
+      skipped: [MINUTE, 2 * MINUTE, 3 * MINUTE],
+    });
+    expect(checker("I1").step?.(three)).toContain("2 pods");
+  });
+
   test("a late pod is excused for two ticks, and not for ever", () => {
     const pods = [pod(), pod({ id: "p2", late: true })];
     expect(checker("I1").step?.(world({ pods, now: MINUTE, ticks: [MINUTE] }))).toBeNull();

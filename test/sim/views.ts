@@ -142,6 +142,7 @@ export function world(
     acts: WorldView["worker"]["acts"];
     board: WorldView["board"];
     ticks: number[];
+    skipped: number[];
     healed: boolean;
     readOnly: boolean;
     store: object;
@@ -179,6 +180,7 @@ export function world(
     account: { sql: { exec: (query: string) => more.money ?? exec(query) } },
     net: { unheard: more.unheard ?? [] },
     ticks: more.ticks ?? [],
+    skipped: new Set(more.skipped),
     issuer: { keys: [{ kid: "key-1", from: 0, until: null }] },
     worker: { acts: more.acts ?? [] },
     board: more.board ?? null,
