@@ -38,7 +38,16 @@ function severalArePaid(world: WorldView): boolean {
 function kept(pod: VirtualPod, world: WorldView): boolean {
   if (pod.env["GPU_GATE_KEEP"] !== "true") return false;
   const destroyed = world.hosts.some((host) => host.destroyedRecords.has(pod.id));
-  return destroyed || isRetained(world, pod, RETENTION_SLACK_MS);
+  return destroyed || isRetained(world, pod, gateIsAway(pod, world) ? Infinity : RETENTION_SLACK_MS);
+}
+
+/**
+ * Its gate, which alone knows when the keeping ends, is down or has hardly begun again. Nobody may take its silence for an
+ * end (I11): the backstop is the bound then, and I3 holds it.
+ */
+function gateIsAway(pod: VirtualPod, world: WorldView): boolean {
+  const host = world.hosts.find((one) => one.repository.id === pod.env["GPU_GATE_REPOSITORY_ID"]);
+  return host !== undefined && (!host.up || world.now - host.startedAt < RETENTION_SLACK_MS);
 }
 
 /** What follows the end of a keeping: the removal, as long as RunPod may take its time. */

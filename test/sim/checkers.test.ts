@@ -148,6 +148,10 @@ describe("a kept pod", () => {
     const pods = [kept, pod({ id: "p2" })];
     const rows = record(now + MINUTE);
     expect(checker("I1").step?.(world({ pods, now, rows, repository: asked }))).toBeNull();
+    const over = { pods, now, rows: record(now - 3_600_000), repository: asked };
+    expect(checker("I1").step?.(world(over))).toContain("pays for 2 pods");
+    // Only its gate knows that, and it is down.
+    expect(checker("I1").step?.(world({ ...over, up: false }))).toBeNull();
     expect(checker("I1").step?.(world({ pods, now, rows }))).toContain("pays for 2 pods");
   });
 });

@@ -144,6 +144,7 @@ export function world(
     ticks: number[];
     skipped: number[];
     healed: boolean;
+    up: boolean;
     readOnly: boolean;
     store: object;
   }>,
@@ -157,7 +158,7 @@ export function world(
   };
   const host = {
     repository: repo,
-    up: true,
+    up: more.up ?? true,
     startedAt: 0,
     writes: Math.random(),
     writesTo: (): number => host.writes,
