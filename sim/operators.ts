@@ -78,10 +78,14 @@ export class Operators {
     const word = { action, requestId, by: "operator", reason: "because", micros } as const;
     this.#around.trace.note(`the operator says ${action} to ${requestId}`);
     try {
-      const answer = await this.#around.call(host, `operator ${action}`, (gate) => gate.operator(word));
+      const answer = await this.#around.call(host, `operator ${action}`, (gate) => {
+        const done = gate.operator(word);
+        // Noted where it happens: the answer may be lost, and the word counts all the same.
+        const opened = /^Request (\S+) may cost/.exec(done.detail)?.[1];
+        if (opened !== undefined) host.lifted.set(opened, micros);
+        return done;
+      });
       this.#around.trace.note(`operator ${action} of ${requestId}: ${answer.detail}`);
-      const opened = /^Request (\S+) may cost/.exec(answer.detail)?.[1];
-      if (opened !== undefined) host.lifted.set(opened, micros);
     } catch {
       this.#around.trace.note(`operator ${action}: no answer`);
     }

@@ -18,6 +18,8 @@ const TICK_MS = 300_000;
 class Asked {
   /** First pages only. */
   readonly lists: number[] = [];
+  /** When those were asked for that were answered, and whose asker heard it. */
+  readonly #answered: number[] = [];
   readonly #reads = new Map<string, number[]>();
   readonly #orders = new Map<string, number>();
   readonly #lastOrders = new Map<string, number>();
@@ -41,6 +43,16 @@ class Asked {
     if (request.caller !== "cron") return;
     if (world.account.sql.exec("SELECT key FROM meta WHERE key = ?", `owed:${id}`).length > 0) this.#remembered.add(id);
     else this.#unremembered.set(id, request.askedAt);
+  }
+
+  /** A list came back. */
+  answered(request: NetRequest): void {
+    if (!request.query.has("cursor")) this.#answered.push(request.askedAt);
+  }
+
+  /** The first list after an instant that somebody saw; the instant itself if there was none. */
+  listAfter(at: number): number {
+    return this.#answered.find((asked) => asked > at) ?? at;
   }
 
   /** The last order of all; null where it says nothing of what is booked, because the account remembers the one that counted. */
@@ -88,6 +100,9 @@ export function i2(): Checker {
       asked.hear(world, operation, request);
       return null;
     },
+    performed(operation, request, status, heard) {
+      if (operation === "listPods" && status === 200 && heard) asked.answered(request);
+    },
     step(world) {
       const seen = world.hosts.reduce((sum, host) => sum + host.writesTo("ledger"), world.runpod.pods.length);
       if (seen === looked) return null;
@@ -113,7 +128,8 @@ export function i2(): Checker {
           return `${pod.id} has no closing line in the ledger`;
         const missing = asked.missing(line, world.skew);
         if (missing !== null) return `${pod.id} is called gone without ${missing}`;
-        const order = { unsaid: asked.isUnsaid(world, pod.id), lastAt: asked.lastOrderFor(pod.id) };
+        const listAt = asked.listAfter(pod.releasedAt + CYCLE_MS);
+        const order = { unsaid: asked.isUnsaid(world, pod.id), lastAt: asked.lastOrderFor(pod.id), listAt };
         const wrong = estimateProblem(world, pod, line.estimate_micros, order);
         if (wrong !== null) return wrong;
       }
@@ -146,7 +162,12 @@ type Pod = WorldView["runpod"]["pods"][number];
 interface Order {
   readonly unsaid: boolean;
   readonly lastAt: number | null;
+  /** When a list was asked for, and seen, in which cron could have missed it. */
+  readonly listAt: number;
 }
+
+/** From one look of cron to the next. */
+const CYCLE_MS = 62_000;
 
 /** RunPod lost it without any order of ours, and no attempt of ours was ever told of it. */
 function neverSeen(world: WorldView, pod: Pod): boolean {
@@ -183,8 +204,10 @@ function estimateProblem(world: WorldView, pod: Pod, micros: number | null, orde
   // A pod that came late and was adopted is reckoned from our order on, and one whose DELETE was answered to a gate that had
   // crashed to the next look: more than the bill, and never less.
   // A DELETE whose answer is lost is only known by a later order's 404: after a pause (seed 7220), or when the key is taken
-  // again (seed 8077). Not so one that cron ordered and the account remembers: whoever looks later is told when it was.
-  const knownAt = order.lastAt ?? (pod.releasedAt ?? 0) + DELETE_PAUSE_MS;
+  // again (seed 8077). Not so one that cron ordered and the account remembers: whoever looks later is told when it was. That is
+  // when the order was answered, or else when a list no longer had the pod, which may be long after with the key withdrawn
+  // meanwhile (seed 105968).
+  const knownAt = order.lastAt ?? order.listAt + DELETE_PAUSE_MS;
   const pauseMs = calm ? 0 : Math.max(0, knownAt - (pod.releasedAt ?? 0));
   const lateMs = pod.late ? pod.createdAt - pod.askedAt : 0;
   const { weights } = world.faults.plan;
