@@ -28,18 +28,25 @@ export function i11(): Checker {
       return operation === "deletePod" ? deleteProblem(world, request, looksOf(request.caller)) : null;
     },
     performed(operation, request, status, heard) {
+      if (TOKENS.has(operation) && !(heard && status < 400))
+        looksOf(request.caller).vain.push(lookOf(operation, request));
       if (!LOOKS.has(operation)) return;
       const { heard: answered, vain } = looksOf(request.caller);
-      (heard && status < 400 ? answered : vain).push(lookOf(operation, request));
+      if (!heard || status >= 400) vain.push(lookOf(operation, request));
+      // That its run goes on does not say on whose machine (108005).
+      else if (operation !== "getRun") answered.push(lookOf(operation, request));
     },
     refused(operation, request) {
-      if (LOOKS.has(operation)) looksOf(request.caller).vain.push(lookOf(operation, request));
+      if (LOOKS.has(operation) || TOKENS.has(operation)) looksOf(request.caller).vain.push(lookOf(operation, request));
     },
   };
 }
 
 /** What shows that a runner is at work. */
 const LOOKS = new Set(["getRunner", "getRun", "listJobs"]);
+
+/** Without a token there is no look: whoever is refused one (107188) has looked in vain. */
+const TOKENS = new Set(["installation", "installationToken"]);
 
 /** When a gate asked for it and heard an answer, or did not. */
 interface Looks {

@@ -454,14 +454,15 @@ test("I11: at the end of the time for acceptance it matters whether GitHub had s
     readonly at: number;
     readonly how: "heard" | "lost" | "forbidden" | "refused";
     readonly runner?: string;
+    readonly what?: "getRunner" | "getRun" | "installationToken";
   };
   const deleted = (now: number, ...looks: readonly Looked[]): string | null => {
     const one = checker("I11");
     const order = request("/v2/pods/p1", null);
-    for (const { at, how, runner = "8" } of looks) {
+    for (const { at, how, runner = "8", what = "getRunner" } of looks) {
       const asked = { ...request(`/repos/acme/repo0/actions/runners/${runner}`, null), askedAt: at };
-      if (how === "refused") one.refused?.("getRunner", asked);
-      else one.performed?.("getRunner", asked, how === "forbidden" ? 403 : 200, how !== "lost");
+      if (how === "refused") one.refused?.(what, asked);
+      else one.performed?.(what, asked, how === "forbidden" ? 403 : 200, how !== "lost");
     }
     const repo = repository({ runs: new Map([["9", working]]) });
     return one.performing?.(world({ pods: [pod({ busy: true })], repository: repo, now }), "deletePod", order) ?? null;
@@ -478,6 +479,14 @@ test("I11: at the end of the time for acceptance it matters whether GitHub had s
     expect(deleted(end, { at: 6.5 * MINUTE, how })).toBeNull();
     expect(deleted(end, { at: 6.5 * MINUTE, how }, { at: 6.6 * MINUTE, how: "heard" })).toContain("healthy job");
   }
+  // Without a token there is no look, and having one is none.
+  expect(deleted(end, { at: 6.5 * MINUTE, how: "refused", what: "installationToken" })).toBeNull();
+  expect(deleted(end, { at: 6.5 * MINUTE, how: "heard", what: "installationToken" })).toContain("healthy job");
+  // A run that goes on shows no runner; that it could not be read is a look in vain.
+  expect(
+    deleted(end, { at: 6.5 * MINUTE, how: "lost" }, { at: 6.5 * MINUTE, how: "heard", what: "getRun" }),
+  ).toBeNull();
+  expect(deleted(end, { at: 6.5 * MINUTE, how: "heard", what: "getRun" })).toContain("healthy job");
   // A look at another runner neither shows this one nor is a look at it.
   const other = { at: 6.5 * MINUTE, how: "heard", runner: "9" } as const;
   expect(deleted(end, other, { at: 6.5 * MINUTE, how: "lost" })).toBeNull();
