@@ -3,6 +3,7 @@
  */
 import { Hono } from "hono";
 import { checkHealth } from "./health.ts";
+import { isOperator } from "./operator.ts";
 import { statusPage } from "./page.ts";
 import { receivePodCall } from "./pod-calls.ts";
 import type { AppPorts } from "./ports.ts";
@@ -47,7 +48,9 @@ export function createApp(portsOf: (env: Env) => AppPorts): Hono<{ Bindings: Env
 
   app.get("/api/status", async (context) => {
     const ports = portsOf(context.env);
-    if (!ports.settings.ok || !ports.settings.value.statusPage) return context.text(NOTHING_HERE, 404);
+    if (!ports.settings.ok) return context.text(NOTHING_HERE, 404);
+    const open = ports.settings.value.statusPage || (await isOperator(context.req.raw, ports.settings.value));
+    if (!open) return context.text(NOTHING_HERE, 404);
     return context.json(await readStatus(ports.settings.value, ports));
   });
 

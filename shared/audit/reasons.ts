@@ -335,7 +335,8 @@ export const REASONS = {
   "over-budget": {
     class: "over-budget",
     sentence: "The run would exceed a cap on money.",
-    whatToDo: "The person named here may lift the cap for this run (`gpu-gate approve`), or the cap is raised.",
+    whatToDo:
+      "The operator may lift the repository's caps for this run (`gpu-gate operator approve`), or a maintainer raises them under `budget`.",
   },
   "awaiting-approval": {
     class: "awaiting-approval",

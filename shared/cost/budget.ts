@@ -11,8 +11,8 @@ import { formatUsd, type MicroUsd } from "./estimate.ts";
 export const CAPS = ["run", "pull-request", "author", "day", "month", "deployment"] as const;
 export type Cap = (typeof CAPS)[number];
 
-/** Who may lift a cap for one run: the repository's own caps its maintainers, the deployment's only its operator. */
-export type Lifter = "maintainer" | "operator";
+/** Who may lift a cap for one run: the repository's own caps the operator, the deployment's nobody. */
+export type Lifter = "operator" | "nobody";
 
 /** Micro-dollars; null is a cap that the configuration leaves out on purpose. */
 export type Caps = Readonly<Record<Cap, MicroUsd | null>>;
@@ -50,23 +50,26 @@ export function admit(asked: MicroUsd, caps: Caps, totals: Totals, lifted: Reado
     if (limit === null || (countable && lifted.has(cap))) continue;
     const { spent, reserved } = totals[cap];
     if (countable && spent + reserved + asked <= limit) continue;
-    exceeded.push({ cap, limit, spent, reserved, asked, whoMayLift: cap === "deployment" ? "operator" : "maintainer" });
+    exceeded.push({ cap, limit, spent, reserved, asked, whoMayLift: cap === "deployment" ? "nobody" : "operator" });
   }
   const [first, ...rest] = exceeded;
   if (first !== undefined) return { admitted: false, exceeded: [first, ...rest] };
   if (countable) return { admitted: true };
   // Without a single cap left to name, the amount itself is what stands in the way.
   const { spent, reserved } = totals.run;
-  return { admitted: false, exceeded: [{ cap: "run", limit: 0, spent, reserved, asked, whoMayLift: "maintainer" }] };
+  return { admitted: false, exceeded: [{ cap: "run", limit: 0, spent, reserved, asked, whoMayLift: "operator" }] };
 }
 
-/** The sentence for the check: which cap, how much is gone, how much was asked, and whose word would help. */
+/** For the check: which cap, how much is gone, how much was asked, and whose word would help. */
 export function describeExceeded(exceeded: CapExceeded): string {
   const { cap, limit, spent, reserved, asked, whoMayLift } = exceeded;
-  const who = whoMayLift === "operator" ? "the deployment's operator" : "a maintainer of the repository";
+  const help =
+    whoMayLift === "operator"
+      ? "The deployment's operator may lift it for this run (`gpu-gate operator approve`)."
+      : "It is not lifted for one run; the deployment's operator may raise it (`DEPLOYMENT_LIMITS`).";
   return (
     `The cap per ${CAP_WORDS[cap]} is ${formatUsd(limit)}: ${formatUsd(spent)} spent, ${formatUsd(reserved)} reserved, ` +
-    `${formatUsd(asked)} asked. Only ${who} may lift it for this run.`
+    `${formatUsd(asked)} asked. ${help}`
   );
 }
 

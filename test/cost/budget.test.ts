@@ -40,7 +40,7 @@ describe("I9: admission", () => {
     const verdict = admit(3 * USD, { ...CAPS_SET, day: 5 * USD }, totals({ day: { spent: 4 * USD, reserved: 0 } }));
     expect(verdict).toEqual({
       admitted: false,
-      exceeded: [{ cap: "day", limit: 5 * USD, spent: 4 * USD, reserved: 0, asked: 3 * USD, whoMayLift: "maintainer" }],
+      exceeded: [{ cap: "day", limit: 5 * USD, spent: 4 * USD, reserved: 0, asked: 3 * USD, whoMayLift: "operator" }],
     });
   });
 
@@ -54,9 +54,9 @@ describe("I9: admission", () => {
     const full = { spent: 1000 * USD, reserved: 0 };
     const verdict = admit(USD, CAPS_SET, totals({ run: full, month: full, deployment: full }));
     expect(verdict.admitted ? [] : verdict.exceeded.map(({ cap, whoMayLift }) => [cap, whoMayLift])).toEqual([
-      ["run", "maintainer"],
-      ["month", "maintainer"],
-      ["deployment", "operator"],
+      ["run", "operator"],
+      ["month", "operator"],
+      ["deployment", "nobody"],
     ]);
   });
 
@@ -88,16 +88,14 @@ describe("I9: admission", () => {
     );
   });
 
-  it("says in one sentence which cap, how much and whose word helps", () => {
-    const text = describeExceeded({
-      cap: "deployment",
-      limit: 400 * USD,
-      spent: 399 * USD,
-      reserved: USD,
-      asked: 2 * USD,
-      whoMayLift: "operator",
-    });
-    expect(text).toMatch(/\$400\.0000.*\$399\.0000 spent.*\$1\.0000 reserved.*\$2\.0000 asked.*operator/u);
+  it.each([
+    ["day", "operator", /operator may lift it for this run \(`gpu-gate operator approve`\)/u],
+    ["deployment", "nobody", /not lifted for one run.*`DEPLOYMENT_LIMITS`/u],
+  ] as const)("says which cap, how much and whose word helps: %s", (cap, whoMayLift, word) => {
+    const amounts = { limit: 400 * USD, spent: 399 * USD, reserved: USD, asked: 2 * USD };
+    const text = describeExceeded({ cap, ...amounts, whoMayLift });
+    expect(text).toMatch(/\$400\.0000.*\$399\.0000 spent.*\$1\.0000 reserved.*\$2\.0000 asked/u);
+    expect(text).toMatch(word);
   });
 });
 

@@ -19,6 +19,16 @@ describe("the status page", () => {
     expect([answer.status, await answer.text()]).toEqual([404, "There is nothing at this address."]);
   });
 
+  it("is there for the operator's token in any case as JSON, and for no other", async () => {
+    const operatorToken = "o".repeat(32);
+    const closed = ports({ settings: ok({ ...SETTINGS, statusPage: false, operatorToken }) });
+    const status = async (path: string, token: string) =>
+      (await ask(closed, path, { headers: { authorization: `Bearer ${token}` } })).status;
+    expect(await status("/api/status", operatorToken)).toBe(200);
+    expect(await status("/api/status", "p".repeat(32))).toBe(404);
+    expect(await status("/", operatorToken)).toBe(404);
+  });
+
   it("shows other people's text as text, wherever it stands", async () => {
     const hostile = { ...REQUEST, title: HOSTILE, headline: HOSTILE, gpu: HOSTILE, reason: HOSTILE, detail: HOSTILE };
     const { text } = await page({
