@@ -12,7 +12,6 @@ export const UNREACHABLE: Readonly<Record<string, Readonly<Record<string, string
     "read-only": "an answer of the gate's to the Worker; nothing is written while it lasts (I12 looks on)",
     "lane-labels-missing": "the configuration's schema demands labels; the command line may be given none",
     "policy-not-required": "a policy that changes while a change waits needs a second classifier in the checker of I4",
-    "attempt-idle": "the product gives it to nothing: a machine that gets no job ends its request as idle-runner",
     "lock-lost": "nobody takes the lock from a request that has not ended; test/gate/lock.test.ts takes it by hand",
     "pull-request-not-found": "GitHub deletes no pull request while its repository stays",
     "internal-error": "takes sixty failures of our own in a row; test/gate/fault.test.ts throws them",

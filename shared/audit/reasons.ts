@@ -428,12 +428,6 @@ export const REASONS = {
     sentence: "The pod stopped before it was accepted.",
     whatToDo: "Nothing; the next candidate is tried.",
   },
-  "attempt-idle": {
-    class: "attempt",
-    sentence: "The runner was online but was not given its job in time.",
-    whatToDo: "Nothing; one new attempt is made under the same lock.",
-  },
-
   "attempt-strangers-job": {
     class: "attempt",
     sentence: "Another runner took this attempt's job.",

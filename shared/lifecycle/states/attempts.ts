@@ -294,7 +294,6 @@ const REJECTED_AS: Readonly<Record<Rejection, CodesOf<"infrastructure">>> = {
   "attempt-no-registration": "startup",
   "attempt-pod-died": "startup",
   "attempt-not-created": "capacity",
-  "attempt-idle": "idle-runner",
   "attempt-strangers-job": "strangers-job",
 };
 
