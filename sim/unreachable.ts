@@ -13,7 +13,6 @@ export const UNREACHABLE: Readonly<Record<string, Readonly<Record<string, string
     "lane-labels-missing": "the configuration's schema demands labels; the command line may be given none",
     "policy-not-required": "a policy that changes while a change waits needs a second classifier in the checker of I4",
     "lock-lost": "nobody takes the lock from a request that has not ended; test/gate/lock.test.ts takes it by hand",
-    "pull-request-not-found": "GitHub deletes no pull request while its repository stays",
     "internal-error": "takes sixty failures of our own in a row; test/gate/fault.test.ts throws them",
   },
   states: {},

@@ -18,6 +18,7 @@ import type { Hub } from "./hub.ts";
 import { IDENTITY_PATHS } from "./identity.ts";
 import type { Account, Repository } from "./model.ts";
 import { fullName } from "./model.ts";
+import { pageAt } from "./pages.ts";
 import { handleRunnerRequest } from "./runner-protocol.ts";
 
 interface Compiled {
@@ -51,6 +52,12 @@ interface Served {
 }
 
 const json = "application/json; charset=utf-8";
+
+/** Titles and branches are other people's words: no page may run or load anything. */
+const PAGE_HEADERS = {
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
+};
 
 export class ApiServer {
   readonly #hub: () => Hub;
@@ -119,6 +126,14 @@ export class ApiServer {
       }
       await handleRunnerRequest(hub, asked, response);
       return;
+    }
+
+    if (asked.method === "GET" && fault === null && this.#match(asked) === null) {
+      const page = pageAt(hub, asked.path);
+      if (page !== null) {
+        response.writeHead(200, PAGE_HEADERS).end(page);
+        return;
+      }
     }
 
     const served = await this.#withFault(hub, asked, fault);
