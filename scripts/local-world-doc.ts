@@ -48,7 +48,8 @@ by hand.
 address of the status page, plays an opening day, and stays up until Ctrl-C. \`npm start -- --once\` plays the day and exits: 0 only
 if every verdict is the expected one, every pod is proven gone in RunPod's own books, and every estimate fits RunPod's bill.
 \`--port N\` gives the Worker a fixed port, \`--crash-worker\` kills the Worker's process in mid-day and starts it again,
-\`--logs\` shows its log lines. Times are short by configuration (\`CONFIG\` in \`local/world/opening-day.ts\`), never by a special code path.
+\`--logs\` shows its log lines. The links of the status page lead to plain pages of the local GitHub: a pull request with everything its checks say, a run with its
+jobs and steps. Times are short by configuration (\`CONFIG\` in \`local/world/opening-day.ts\`), never by a special code path.
 
 The day's repository is \`local/world/project/\` with the shipped \`workflows/ci.yml\`, \`workflows/gpu-gate-prepare.yml\` and
 \`workflows/gpu-gate-execute.yml\`, byte for byte, and the bundled tool, all read when the day begins. CI classifies the change, the preparation
