@@ -93,7 +93,15 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
   let closed = false;
   const holder: { gate: Gate | null } = { gate: null };
   const server = createServer((request, response) => {
-    void serve(request, webhookSecret, holder.gate).then((status) => response.writeHead(status).end());
+    const asked = holder.gate;
+    void serve(request, webhookSecret, asked).then(
+      (status) => response.writeHead(status).end(),
+      (error: unknown) => {
+        // Whom the end of the world or of this life met in the middle of a call gets no answer; all else is a fault.
+        if (!closed && holder.gate === asked) throw error;
+        response.destroy();
+      },
+    );
   });
   const url = await listen(server);
   const sql = nodeSql();
@@ -103,8 +111,10 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
     sql: alive(sql, life),
     alarm: {
       set(at) {
+        // What a dead process still orders moves no timer: the one that is set is of the life after it.
+        if (!life.on) return;
         if (timer !== null) clearTimeout(timer);
-        if (at === null || closed || !life.on) return;
+        if (at === null || closed) return;
         const gone = (error: unknown) => {
           if (life.on) throw error;
         };
