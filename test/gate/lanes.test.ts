@@ -172,20 +172,27 @@ describe("the aggregator's check", () => {
     world.says(head, conclusion, (run) => run.conclusion === conclusion);
 
   it("is there at once, waits, and turns green by what it hears: the table says why", async () => {
-    const { head } = world.open();
-    await world.says(head, "a check", () => true);
-    const unit = report(head, "Unit tests", null);
-    report(head, "Docs", "skipped");
-    report(head, "Unit tests", "success", unit);
-    const run = await finished(head, "success");
-    expect(run.title).toBe("All 3 required checks are accepted");
-    expect(row(run.summary, "Docs")).toBe("| Docs | skipped | yes | skipped |");
-    expect(row(run.summary, "Unit tests")).toBe("| Unit tests | success | yes | success |");
-    expect(row(run.summary, "Coverage GPU")).toMatch(/\| NOT RUN \| yes \| lane is off/);
-    expect(world.aggregates(head)).toHaveLength(1);
-    expect(run.appId).toBe(Number(world.github.appId));
-    const said = world.github.books.checkWrites.filter((write) => write.checkRunId === run.id);
-    expect(said[0]).toMatchObject({ status: "in_progress", title: "Waiting for Docs, Unit tests, Coverage GPU" });
+    // Nothing is reported before the check is seen to wait: the grace has to outlast that.
+    const patient = await startLaneWorld(CONFIG.replace("registration_grace: 1.5", "registration_grace: 6"));
+    try {
+      const { github, repository } = patient;
+      const { head } = patient.open();
+      await patient.says(head, "a check", () => true);
+      const unit = repository.reportCheck(head, { name: "Unit tests" });
+      repository.reportCheck(head, { name: "Docs", conclusion: "skipped" });
+      repository.reportCheck(head, { name: "Unit tests", conclusion: "success", id: unit });
+      const run = await patient.says(head, "success", ({ conclusion }) => conclusion === "success");
+      expect(run.title).toBe("All 3 required checks are accepted");
+      expect(row(run.summary, "Docs")).toBe("| Docs | skipped | yes | skipped |");
+      expect(row(run.summary, "Unit tests")).toBe("| Unit tests | success | yes | success |");
+      expect(row(run.summary, "Coverage GPU")).toMatch(/\| NOT RUN \| yes \| lane is off/);
+      expect(patient.aggregates(head)).toHaveLength(1);
+      expect(run.appId).toBe(Number(github.appId));
+      const said = github.books.checkWrites.filter((write) => write.checkRunId === run.id);
+      expect(said[0]).toMatchObject({ status: "in_progress", title: "Waiting for Docs, Unit tests, Coverage GPU" });
+    } finally {
+      await patient.close();
+    }
   });
 
   it("a lane that is on and whose probe failed is red as that, with its runbook", async () => {
@@ -353,13 +360,15 @@ describe("the aggregator's check", () => {
 
   it.each([["500"], ["none"]])("a conclusion whose answer was lost (%s) is not written twice", async (answer) => {
     const { head } = world.open();
+    // It runs until then: the time for a check to appear at all may end before the gate's own has.
+    const unit = report(head, "Unit tests", null);
     await world.says(head, "a waiting check", (run) => run.status === "in_progress");
     const gates = () => world.repository.checkRuns(head).find((run) => run.name === "CI GPU gate")?.status;
     // The gate's own check has had its say, so the next write is the aggregator's.
     await expect.poll(gates, { timeout: 10_000 }).toBe("completed");
     const fault = answer === "500" ? "done-but-500" : "done-but-drop";
     world.github.faults.next({ method: "PATCH", path: /\/check-runs\/\d+$/ }, fault);
-    report(head, "Unit tests", "success");
+    report(head, "Unit tests", "success", unit);
     await expect.poll(() => lookedAt(head)?.check.completed, { timeout: 20_000 }).toBe(true);
     expect(world.aggregates(head).map((run) => run.conclusion)).toEqual(["success"]);
     const late = world.github.books.checkWrites.filter((write) => write.headSha === head && write.afterCompleted);
