@@ -96,13 +96,17 @@ describe.concurrent("the runner goes to a stranger", () => {
   it.concurrent("the pod is deleted at once, and the request goes on with a new attempt", async (test) => {
     const world = await life(test);
     const { github, repository } = world;
-    // The GPU job waits for a hosted one, so that there is a time in which the label has no job of ours.
+    // The GPU job waits for a hosted one until the stranger's is there: so long the label has no job of ours.
+    const taking = async (): Promise<"success"> => {
+      while (!github.books.jobs.some((job) => job.name === "Take it")) await new Promise((go) => setTimeout(go, 20));
+      return "success";
+    };
     const plain = executeScript((sha) => repository.filesAt(sha));
     const slowly: WorkflowScript = {
       ...plain,
       plan: (context) => ({
         jobs: [
-          { name: "Hosted", steps: [{ name: "Wait", durationMs: 2_500 }] },
+          { name: "Hosted", steps: [{ name: "Wait", perform: taking }] },
           ...plain.plan(context).jobs.map((job) => ({ ...job, needs: ["Hosted"] })),
         ],
       }),
