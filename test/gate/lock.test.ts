@@ -1,10 +1,14 @@
 /** The lock: its queue with ten thousand waiters, a holder that died while nobody looked, and a holder that is none any more. */
-import { afterEach, describe, expect, it } from "vitest";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { migrate } from "../../durable-objects/gate/schema.ts";
 import type { Store } from "../../durable-objects/gate/store.ts";
 import { Gate } from "../../durable-objects/gate/gate.ts";
 import type { GatePorts } from "../../durable-objects/gate/ports.ts";
-import { EXECUTE, SLOW_TESTS } from "../../local/world/workflows.ts";
+import type { WorkflowScript } from "../../local/github/index.ts";
+import { EXECUTE, executeScript, SLOW_TESTS } from "../../local/world/workflows.ts";
 import { fenced, isStale, refusedTo } from "../../shared/lifecycle/fence.ts";
 import { taskSchema, type TaskKind } from "../../shared/lifecycle/tasks.ts";
 import { verdict } from "../../shared/lifecycle/verdict.ts";
@@ -84,6 +88,18 @@ afterEach(async () => {
   life = null;
 });
 
+/** The GPU job as it is, its tests held back until this file is there. */
+function lastingUntil(file: string, { repository }: Life): WorkflowScript {
+  const plain = executeScript((sha) => repository.filesAt(sha));
+  const held = { name: "Wait", run: `while [ ! -e ${file} ]; do sleep 0.1; done` };
+  return {
+    ...plain,
+    plan: (context) => ({
+      jobs: plain.plan(context).jobs.map((job) => ({ ...job, steps: [held, ...job.steps] })),
+    }),
+  };
+}
+
 async function slowLife(): Promise<Life> {
   life = await startLife();
   return life;
@@ -92,11 +108,16 @@ async function slowLife(): Promise<Life> {
 describe("N61: a holder whose run ended while we were down", () => {
   it("gives the lock up at the first tick after the restart, pod proven gone, and the next one is served", async () => {
     const one = await slowLife();
+    const folder = mkdtempSync(join(tmpdir(), "gpu-gate-lock-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    // Its tests last until somebody waits behind it and nobody looks.
+    one.github.setWorkflowScript(EXECUTE, lastingUntil(join(folder, "go"), one));
     const first = one.openCode("first");
     await one.until(first, "its tests", (request) => request.state.kind === "executing");
     const second = one.openCode("second");
     await one.until(second, "its place", (request) => request.state.kind === "queued");
     one.powerCut();
+    writeFileSync(join(folder, "go"), "");
     await expect
       .poll(() => one.repository.runs(EXECUTE).map((run) => run.attempts.at(-1)?.status), { timeout: 20_000 })
       .toEqual(["completed"]);
