@@ -27,6 +27,11 @@ afterEach(async () => {
 const entry = (id: string) => world.runpod.pods().find((row) => row.id === id);
 const lines = (id: string) => world.runpod.logs(id);
 
+/** Says the word for which a container waits at its pipe `go`. */
+function letGo(id: string): void {
+  writeFileSync(join(world.folder, "state", "pods", id, "home", "runner", "go"), "\n");
+}
+
 async function look(id: string): Promise<SeenPod> {
   return pod(await world.call("GET", `/pods/${id}`));
 }
@@ -198,7 +203,7 @@ describe("a pod's life", () => {
       headers: { Authorization: `Bearer ${API_KEY}`, "User-Agent": "t" },
     });
     expect(response.headers.get("content-type")).toBe("text/event-stream");
-    writeFileSync(join(world.folder, "state", "pods", id, "home", "runner", "go"), "\n");
+    letGo(id);
     await until(() => lines(id).includes("three"));
     await world.call("DELETE", `/pods/${id}`);
     // Only the last line was asked for, then what is new; the stream ends with the pod.
@@ -224,8 +229,11 @@ describe.skipIf(!existsSync("/proc/self/stat"))("processes (needs /proc to see w
   });
 
   it("end when the container's first process ends", async () => {
-    const id = await running({ args: bash("sleep 60 & echo up; exit 0") });
+    const id = await running({ args: bash("mkfifo go; sleep 60 & echo up; read -r _ <go; exit 0") });
+    await until(() => lines(id).includes("up"));
     const group = entry(id)?.processGroup ?? 0;
+    expect(sessionMembers(group)).toHaveLength(2);
+    letGo(id);
     await until(() => entry(id)?.status === "EXITED");
     await until(() => sessionMembers(group).length === 0);
     expect(lines(id)).toEqual(["up"]);
