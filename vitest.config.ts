@@ -20,7 +20,8 @@ export default defineConfig({
           include: ["test/**/*.test.ts"],
           exclude: ["test/workerd/**", "test/e2e/**", "test/long/**"],
           setupFiles: ["./test/support/canaries.ts"],
-          testTimeout: 60_000,
+          // Longer than any helper waits: that one says what it waited for. Lives that run side by side share a slow machine.
+          testTimeout: 120_000,
           hookTimeout: 60_000,
           maxWorkers: WORKERS,
         },

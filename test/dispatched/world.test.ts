@@ -170,7 +170,7 @@ async function open(): Promise<Terminal> {
     life,
     log,
     run: (by, ...args) =>
-      gpuGate([...args, "--poll", "0.1", "--timeout", "40"], {
+      gpuGate([...args, "--poll", "0.1", "--timeout", "90"], {
         env: { GITHUB_API_URL: github.url, GITHUB_REPOSITORY: "acme/tensors", GH_TOKEN: `token-of-${by}` },
         now: () => Date.now(),
         // The local GitHub knows no personal tokens: reads go through the installation's, the dispatch is the person's.
@@ -247,7 +247,7 @@ describe("gpu-gate recover --wait, from the terminal to the verdict", () => {
     const before = opened(life).length;
     life.repository.rerunWorkflow(recovery.id, "walt");
     const refused = () => log.find((entry) => entry["event"] === "workflow-api.refused");
-    for (const limit = Date.now() + 10_000; refused() === undefined && Date.now() < limit;) {
+    for (const limit = Date.now() + 60_000; refused() === undefined && Date.now() < limit;) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     expect(refused()).toMatchObject({ reason: "run-attempt", got: "2" });

@@ -129,5 +129,5 @@ describe("a failed run whose pod is kept", () => {
       accepted: true,
       cost: line?.estimate_micros,
     });
-  }, 60_000);
+  });
 });

@@ -46,4 +46,4 @@ it("N135: is given up with the budget and paid as the pull, and the next pod's c
   const text = day.repository.checkRuns(head).find((run) => run.name === "CI GPU gate")?.text ?? "";
   expect(text).toMatch(/\| image pull \| \d+\.\d \| \$/);
   expect(text).toMatch(/Pods before it:[\s\S]*\| startup \|/);
-}, 60_000);
+});

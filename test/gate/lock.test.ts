@@ -119,18 +119,18 @@ describe("N61: a holder whose run ended while we were down", () => {
     one.powerCut();
     writeFileSync(join(folder, "go"), "");
     await expect
-      .poll(() => one.repository.runs(EXECUTE).map((run) => run.attempts.at(-1)?.status), { timeout: 20_000 })
+      .poll(() => one.repository.runs(EXECUTE).map((run) => run.attempts.at(-1)?.status), { timeout: 60_000 })
       .toEqual(["completed"]);
     const gate = one.powerOn();
     gate.tick();
     await expect
-      .poll(() => gate.store.requestsOfHead(first, "pull-request")[0]?.state.kind, { timeout: 20_000 })
+      .poll(() => gate.store.requestsOfHead(first, "pull-request")[0]?.state.kind, { timeout: 60_000 })
       .toBe("concluded");
     const ended = gate.store.requestsOfHead(first, "pull-request")[0];
     expect(ended === undefined ? null : verdictOf(ended)).toMatchObject({ kind: "passed" });
-    await expect.poll(() => gate.store.lock().holder, { timeout: 20_000 }).not.toBe(ended?.id);
+    await expect.poll(() => gate.store.lock().holder, { timeout: 60_000 }).not.toBe(ended?.id);
     await expect
-      .poll(() => gate.store.requestsOfHead(second, "pull-request")[0]?.state.kind, { timeout: 40_000 })
+      .poll(() => gate.store.requestsOfHead(second, "pull-request")[0]?.state.kind, { timeout: 60_000 })
       .toBe("concluded");
     expect(one.runpod.pods().filter((pod) => pod.releasedAtMs === null)).toEqual([]);
   });

@@ -17,7 +17,7 @@ async function group(
   headSha: string,
   ready: (one: GateRequest) => boolean = (one) => one.state.kind === "concluded" && one.check.completed,
 ): Promise<GateRequest> {
-  const limit = Date.now() + 40_000;
+  const limit = Date.now() + 90_000;
   for (;;) {
     const one = world.gate.store.requestsOfHead(headSha, "merge-group").at(-1);
     if (one !== undefined && ready(one)) return one;

@@ -47,7 +47,7 @@ async function revived(
   const gate = life.powerOn();
   void gate.run();
   const newest = () => gate.store.requestsOfHead(head, "pull-request").at(-1);
-  await expect.poll(() => far(newest() ?? fail()), { timeout: 30_000 }).toBe(true);
+  await expect.poll(() => far(newest() ?? fail()), { timeout: 60_000 }).toBe(true);
   const starts = github.books.dispatches.filter((one) => one.workflowPath.includes("gpu-gate-prepare"));
   return { request: newest() ?? fail(), starts: starts.length };
 }
@@ -85,7 +85,7 @@ it.each([
   const gate = dies ? life.powerOn() : life.gate;
   void gate.run();
   const newest = () => gate.store.requestsOfHead(head, "pull-request").at(-1) ?? fail();
-  await expect.poll(() => newest().state.kind, { timeout: 30_000 }).toBe("concluded");
+  await expect.poll(() => newest().state.kind, { timeout: 60_000 }).toBe("concluded");
   expect(newest().state).toMatchObject({ verdict: { reason: "cancelled-by-operator" } });
   expect(life.github.books.dispatches.filter((one) => one.workflowPath.includes("gpu-gate-prepare"))).toEqual([]);
 });
