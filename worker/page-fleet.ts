@@ -54,7 +54,7 @@ export function fleetSection(status: Status): Html {
                 <dd>${pods.foreign + pods.otherDeployments + pods.unclear}</dd>
               </div>
               <div class="${pods.handedOver + pods.deleted > 0 ? "bad" : ""}">
-                <dt>Reaped</dt>
+                <dt>Reaped at the last look</dt>
                 <dd>${pods.handedOver + pods.deleted}${pods.suspected > 0 ? `, ${pods.suspected} suspected` : ""}</dd>
               </div>`
       }

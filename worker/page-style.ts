@@ -42,7 +42,7 @@ details { margin-top: 0.75rem; color: var(--soft); font-size: 0.85rem; }
 .pod .state { grid-column: 2 / 4; color: var(--soft); text-align: right; }
 .pod .id { grid-column: 1 / 4; color: var(--soft); font-size: 0.8rem; }
 table { width: 100%; border-collapse: collapse; font-size: 0.9rem; }
-th { text-align: left; color: var(--soft); font-weight: 500; font-size: 0.8rem; border-bottom: 1px solid var(--line); padding: 0.3rem 0.75rem 0.3rem 0; }
+th { text-align: left; white-space: nowrap; color: var(--soft); font-weight: 500; font-size: 0.8rem; border-bottom: 1px solid var(--line); padding: 0.3rem 0.75rem 0.3rem 0; }
 td { border-bottom: 1px solid var(--line); padding: 0.45rem 0.75rem 0.45rem 0; vertical-align: top; font-variant-numeric: tabular-nums; }
 tr:last-child td { border-bottom: 0; }
 td[data-label="When"], td[data-label="Price"], td[data-label="Paid"], td[data-label="Cost"], td[data-label="Open"] { white-space: nowrap; }

@@ -303,9 +303,7 @@ function admissionOf(
     gpuRequired: classification.gpu,
     reason: classification.reasons
       .slice(0, 3)
-      .map((reason) =>
-        reason.paths.length === 0 ? reason.text : `${reason.text}: ${reason.paths.slice(0, 3).join(", ")}`,
-      )
+      .map(({ text }) => text)
       .join("; ")
       .slice(0, 500),
     draft: pull.draft && rules.config.drafts === "wait",

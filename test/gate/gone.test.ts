@@ -129,7 +129,9 @@ describe("a fork", () => {
       files: { "README.md": "# fixed\n" },
     });
     const green = await world.until(words.headSha, "the verdict", (one) => concluded(one) && one.check.completed);
-    expect(verdictOf(green)).toMatchObject({ kind: "not-required", reason: "docs-only" });
+    // Each file is named once.
+    const because = { kind: "not-required", reason: "docs-only", detail: "documentation: README.md" };
+    expect(verdictOf(green)).toMatchObject(because);
     expect(world.github.books.dispatches.filter((entry) => entry.workflowPath === PREPARE)).toEqual([]);
     expect(world.runpod.pods()).toEqual([]);
   });
