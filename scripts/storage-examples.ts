@@ -380,7 +380,8 @@ const CANDIDATE = { name: "NVIDIA RTX A4000", tier: "cost-preferred", acceptedId
 const PLAN = {
   candidates: [CANDIDATE],
   image: `ghcr.io/actions/actions-runner@sha256:${"d6".repeat(32)}`,
-  ceilingPrice: 1.49,
+  ceilingPrice: 1.6,
+  reservedPrice: 0.2555,
 };
 
 function pod(status: PodFacts["status"]): PodFacts {

@@ -192,6 +192,11 @@ export class VirtualRunPod implements Server {
     return problem(this.#options.rng.chance(0.5) ? 500 : 502, "Upstream", "Something went wrong");
   }
 
+  /** The dearest GPU on sale, USD per hour. All of them are in the reviewed tiers, so a plan's dearest is never cheaper. */
+  get dearest(): number {
+    return Math.max(...this.#prices.values());
+  }
+
   /** What a pod has cost to this instant, micro-dollars. */
   billed(pod: VirtualPod, until = this.#options.scheduler.now): number {
     return ((Math.min(pod.releasedAt ?? until, until) - pod.createdAt) * pod.price * 1_000_000) / 3_600_000;

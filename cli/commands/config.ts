@@ -4,6 +4,7 @@ import { stringify } from "yaml";
 import { effectiveConfigHash } from "../../shared/config/hash.ts";
 import { configJsonSchema } from "../../shared/config/json-schema.ts";
 import { configReference } from "../../shared/config/reference.ts";
+import { configNotes } from "../../shared/config/notes.ts";
 import { CONFIG_PATH } from "../../shared/config/schema.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
 import { configFromFile } from "../repository-config.ts";
@@ -15,6 +16,7 @@ gpu-gate config reference
 
 check      reads FILE (default .github/gpu-gate.yml); prints every problem with line, column and what to do, or the
            effective configuration with all defaults filled in, and its hash. Exit code 1 when there is a problem.
+           What is valid and may still surprise is a note on the error output: a cap that no attempt fits, say.
 schema     prints the JSON Schema for editors.
 reference  prints the table of all keys.
 `;
@@ -54,6 +56,8 @@ async function check(file: string, json: boolean, io: Io): Promise<number> {
     return EXIT_NO;
   }
   const hash = await effectiveConfigHash(config.value);
+  // Beside the output, which stays YAML or JSON.
+  for (const { key, say } of configNotes(config.value)) io.stderr(`note: ${key}: ${say}\n`);
   if (json) io.stdout(`${JSON.stringify({ hash, config: config.value }, null, 2)}\n`);
   else io.stdout(`# ${file} with all defaults filled in\n# hash ${hash}\n${stringify(config.value)}`);
   return EXIT_OK;

@@ -1,6 +1,7 @@
 /** One allow-listed repository: is its check pinned to the App, is the App the only one to publish it, who gets its runners. */
 import * as z from "zod";
 import { readRules } from "../../shared/authorize/authorize.ts";
+import { configNotes } from "../../shared/config/notes.ts";
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import type { GitHubApp, RepositoryHandle } from "../../shared/github/app.ts";
 import { path, slashed } from "../../shared/github/call.ts";
@@ -68,6 +69,7 @@ export async function lookAtRepository(
     config,
     findings: [
       fine(`${name}: configuration`, "reads well"),
+      ...configNotes(config).map(({ key, say }) => warning(`${name}: ${key}`, say)),
       await pinned(name, branch, check, appId, get, repository),
       await onlyProducer(name, check, appId, client, get, repository),
       ...(await lookAtRunnerGroup(config, repository, branch, served, get, (other) =>

@@ -3,7 +3,8 @@
  * in price order. Read once per hold; any doubt is a refusal, because money follows.
  */
 import { checkCatalog, checkCreateContract, describeMismatch, type CudaWish } from "../../shared/runpod/contract.ts";
-import { planCandidates, type Tier } from "../../shared/runpod/candidates.ts";
+import { mostOf, planCandidates, type Tier } from "../../shared/runpod/candidates.ts";
+import { diskUsdPerHour } from "../../shared/runpod/default-tiers.ts";
 import { probeBody } from "../../shared/runpod/create-body.ts";
 import { limitMillis } from "../../shared/config/limits.ts";
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
@@ -50,6 +51,7 @@ export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
       return { kind: "refused", reason: "contract-refused", detail: listed.error.map(describeMismatch).join(" ") };
     }
   }
+  const ceiling = config.gpu.price_ceiling_usd_per_hour;
   const plan = planCandidates({
     tiers,
     offers,
@@ -57,13 +59,15 @@ export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
     gpuCount: config.gpu.count,
     minVramGb: config.gpu.min_vram_gb,
     maxPriceCandidates: config.gpu.max_priced_candidates,
-    ceilingUsdPerHour: config.gpu.price_ceiling_usd_per_hour,
+    ceilingUsdPerHour: ceiling,
+    diskUsdPerHour: diskUsdPerHour(config.gpu.disk_gb),
   });
   if (plan.candidates.length === 0) {
     const why = plan.leftOut.map((left) => `${left.gpuId}: ${left.why}`).join(", ");
     return { kind: "refused", reason: "capacity", detail: `No reviewed GPU may be tried. ${why}` };
   }
   const note = runnerNote(store);
+  const reservedPrice = plan.highestUsdPerHour;
   return {
     kind: "planned",
     plan: {
@@ -73,10 +77,18 @@ export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
         tier: candidate.tier,
         acceptedIds: [...candidate.acceptedIds],
         price: candidate.price,
-        maxPrice: maxPriceOf(tiers, candidate.tier, config),
+        // A pod that costs more than its money was reserved at is given back, like one above its tier's limit (I9).
+        maxPrice: Math.min(
+          reservedPrice,
+          mostOf(
+            tiers.find((tier) => tier.name === candidate.tier),
+            ceiling,
+          ),
+        ),
       })),
       image: image.value,
-      ceilingPrice: config.gpu.price_ceiling_usd_per_hour,
+      ceilingPrice: ceiling,
+      reservedPrice,
       ...(note === null ? {} : { runnerNote: note }),
       leftOut: plan.leftOut.map((left) => ({
         name: `${left.tier}-${left.gpuId}`,
@@ -85,12 +97,6 @@ export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
       })),
     },
   };
-}
-
-/** A tier's own limit never raises the ceiling. */
-function maxPriceOf(tiers: readonly Tier[], name: string, config: RepositoryConfig): number {
-  const ceiling = config.gpu.price_ceiling_usd_per_hour;
-  return Math.min(ceiling, tiers.find((tier) => tier.name === name)?.maxUsdPerHour ?? ceiling);
 }
 
 function tiersOf(config: RepositoryConfig): Tier[] {

@@ -8,7 +8,7 @@
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import { microUsd, reservationOf } from "../../shared/cost/estimate.ts";
 import { newKeep, type Keep } from "../../shared/lifecycle/keep.ts";
-import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import { reservedPriceOf, type GateRequest } from "../../shared/lifecycle/model.ts";
 import { audit } from "../../shared/lifecycle/step.ts";
 import type { Outcomes } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
@@ -191,8 +191,8 @@ export async function reserveKeeping(asked: MoneyAsked, ports: GatePorts, store:
   const keep = request.keep ?? configured(asked.config);
   if (keep === null || keep.podId !== null) return;
   const state = request.state;
-  const ceiling = state.kind === "provisioning" ? state.plan.ceilingPrice : null;
-  const micros = reservationOf(hourly(ceiling, asked.config), keep.duration);
+  const price = state.kind === "provisioning" ? reservedPriceOf(state.plan) : null;
+  const micros = reservationOf(hourly(price, asked.config), keep.duration);
   const reserved = await reserveMoney({ ...asked, id: keepMoneyId(asked.id), micros, request }, moneyPorts(ports));
   const kept: Keep = {
     ...keep,

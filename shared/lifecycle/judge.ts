@@ -45,9 +45,11 @@ export type Rejection = CodesOf<"attempt">;
 
 /**
  * The assigned GPU as RunPod named it: why it is not the one asked for, null when nothing speaks against it. v2 may merely
- * echo the request, so this is the first of two looks; the pod's own proof is the second.
+ * echo the request, so this is the first of two looks; the pod's own proof is the second. `reservedPrice` is what the plan
+ * reserved the attempt at, USD per hour: a dearer pod would spend what no cap was asked for (I9).
  */
-export function judgeAssignment(pod: PodFacts, attempt: Attempt, ceilingPrice: number): string | null {
+export function judgeAssignment(pod: PodFacts, attempt: Attempt, reservedPrice: number): string | null {
+  const limit = Math.min(attempt.candidate?.maxPrice ?? reservedPrice, reservedPrice);
   const wrong = checkAssignedGpu(
     // A later answer that leaves out what an earlier one said takes nothing back.
     {
@@ -58,7 +60,7 @@ export function judgeAssignment(pod: PodFacts, attempt: Attempt, ceilingPrice: n
     },
     {
       acceptedIds: attempt.candidate?.acceptedIds ?? [],
-      ceilingUsdPerHour: attempt.candidate?.maxPrice ?? ceilingPrice,
+      ceilingUsdPerHour: limit,
     },
   );
   if (wrong === null) return null;
@@ -72,10 +74,15 @@ export function judgeAssignment(pod: PodFacts, attempt: Attempt, ceilingPrice: n
     case "cloud":
       return `RunPod placed the pod in its ${wrong.found} cloud.`;
     case "price":
-      return `RunPod asks ${wrong.found}, above the limit of USD ${attempt.candidate?.maxPrice ?? ceilingPrice}.`;
+      return `RunPod asks ${wrong.found}, above the limit of USD ${hourlyUsd(limit)}.`;
     default:
       return unreachable(wrong.why, "assigned GPU");
   }
+}
+
+/** At most four places, none of them idle: 1.6, and 0.2555 where a disk's share is in it. */
+function hourlyUsd(price: number): string {
+  return String(Math.round(price * 10_000) / 10_000);
 }
 
 /**

@@ -137,8 +137,13 @@ export const planSchema = z.object({
   candidates: z.array(candidateSchema),
   /** `repository@sha256:...` of the runner image. */
   image: z.string(),
-  /** Highest hourly price that any candidate may cost, USD: the reservation is made with it. */
+  /** The configured ceiling, USD per hour: no pod may cost more, whatever the plan says. */
   ceilingPrice: z.number(),
+  /**
+   * Price of the plan's dearest pod, USD per hour: attempts and keepings are reserved at it, and no pod may cost more.
+   * Plans from before it was stored reserved the ceiling.
+   */
+  reservedPrice: z.number().optional(),
   /** Reviewed types that are not tried, with the reason in the place of an answer. */
   leftOut: z.array(triedSchema).optional(),
   /** How the runner's release stands, when that is worth saying. */
@@ -146,6 +151,11 @@ export const planSchema = z.object({
 });
 
 export type Plan = z.infer<typeof planSchema>;
+
+/** What a pod of this plan is reserved at and may cost at most, USD per hour. */
+export function reservedPriceOf(plan: Pick<Plan, "ceilingPrice" | "reservedPrice">): number {
+  return Math.min(plan.reservedPrice ?? plan.ceilingPrice, plan.ceilingPrice);
+}
 
 /** The creation walk; see walk.ts. `usedMs` is how much of the one clock its requests and sleeps have used. */
 export const walkSchema = z.object({

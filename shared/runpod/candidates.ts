@@ -44,8 +44,8 @@ export interface Plan {
   /** False when the market gave no usable answer and the reviewed order stands alone. */
   readonly pricingUsable: boolean;
   /**
-   * What one hour of the dearest candidate can cost, for the reservation of money: a candidate without a price counts as
-   * the ceiling (or, with no ceiling, as the dearest known price).
+   * What one hour of the dearest candidate's whole pod costs, disk included, for the reservation of money. A candidate
+   * without a price counts as dear as it may be: its tier's limit or the ceiling (with neither, as the dearest known price).
    */
   readonly highestUsdPerHour: number;
 }
@@ -64,6 +64,8 @@ export interface PlanInput {
    * each tier as one candidate with all its ids, types of the priced prefix repeated.
    */
   readonly shape: "per-id" | "per-tier";
+  /** USD per hour that RunPod asks for the container's disk beside the GPU; 0 unless told otherwise. */
+  readonly diskUsdPerHour?: number;
   /** GPUs in the pod. The market's prices are per GPU; the plan's are per pod. */
   readonly gpuCount?: number;
   /** Words, in any letter case, by which the market says it has none. */
@@ -147,8 +149,12 @@ function refusal(type: Reviewed, offer: Offer | null, input: PlanInput): LeftOut
   if (!offer.secure) return "not-on-secure-cloud";
   if (offer.memoryGb !== null && offer.memoryGb < input.minVramGb) return "vram-below-minimum";
   const price = podPrice(offer, input);
-  const most = Math.min(input.ceilingUsdPerHour ?? Infinity, type.tier.maxUsdPerHour ?? Infinity);
-  return price !== null && price > most ? "above-ceiling" : null;
+  return price !== null && price > mostOf(type.tier, input.ceilingUsdPerHour) ? "above-ceiling" : null;
+}
+
+/** The most that a pod of this tier may cost, USD per hour: a tier's own limit never raises the ceiling. */
+export function mostOf(tier: Tier | undefined, ceilingUsdPerHour: number | null): number {
+  return Math.min(ceilingUsdPerHour ?? Infinity, tier?.maxUsdPerHour ?? Infinity);
 }
 
 /** USD per hour for the whole pod; a price of 0 is no price. */
@@ -167,12 +173,17 @@ function pricedCandidate(type: Priced): Candidate {
 }
 
 function finish(input: PlanInput, candidates: readonly Candidate[], leftOut: readonly LeftOut[]): Plan {
-  const known = candidates.map((candidate) => candidate.price ?? input.ceilingUsdPerHour ?? 0);
+  const tierOf = new Map(input.tiers.map((tier) => [tier.name, tier]));
+  const dearest = candidates.map(({ price, tier }) => {
+    const most = mostOf(tierOf.get(tier), input.ceilingUsdPerHour);
+    if (price === null) return Number.isFinite(most) ? most : 0;
+    return Math.min(most, price + (input.diskUsdPerHour ?? 0));
+  });
   return {
     candidates,
     leftOut,
     pricingUsable: input.offers !== null,
-    highestUsdPerHour: Math.max(0, ...known),
+    highestUsdPerHour: Math.max(0, ...dearest),
   };
 }
 

@@ -30,6 +30,15 @@ export const TIERS_REVIEWED_ON = "2026-07-15";
  */
 export const PRICE_CEILING_USD_PER_HOUR = 1.6;
 
+/** RunPod bills a running pod's container disk at USD 0.10 per GB and month, beside its GPU. */
+const DISK_USD_PER_GB_MONTH = 0.1;
+const HOURS_PER_MONTH = 730;
+
+/** What a container disk of so many GB costs, USD per hour: USD 0.0055 for 40 GB. */
+export function diskUsdPerHour(diskGb: number): number {
+  return (diskGb * DISK_USD_PER_GB_MONTH) / HOURS_PER_MONTH;
+}
+
 export const MIN_VRAM_GB = 8;
 
 /** The lowest CUDA version the driver must offer. */

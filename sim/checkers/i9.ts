@@ -1,14 +1,15 @@
 /**
  * I9: at every create, spent plus reserved is at or below every cap. Reckoned anew from RunPod's bill: what gone pods cost,
- * plus for each living pod and for this create the whole reservation. And what the night's comparison wrote beside the
+ * plus for each living pod and for this create the whole reservation, which may not be less than RunPod's dearest card costs in
+ * the reserved time. And what the night's comparison wrote beside the
  * estimates is what RunPod charged, of every pod that was gone an hour before.
  */
 import type { NetRequest } from "../net.ts";
 import type { VirtualPod } from "../runpod.ts";
 import { podsOf, type Checker, type WorldView } from "../view.ts";
 
-/** The ceiling price for 4,320 s: what the design reserves for an attempt at the most. */
-const RESERVATION = 1.6 * 1_000_000 * 1.2;
+/** Time that is reserved for an attempt, in hours (4,320 s). */
+const RESERVED_HOURS = 1.2;
 /** An estimate may differ from the bill by so much for each pod, micro-dollars (150 s at the ceiling). */
 const TOLERANCE = (150 * 1.6 * 1_000_000) / 3_600;
 
@@ -70,16 +71,25 @@ function liftedFor(world: WorldView, repositoryId: string, requestId: string): n
   return micros === undefined ? null : micros / 1_000_000;
 }
 
+/** What the account has set aside for an attempt, micro-dollars. */
+function reservedFor(world: WorldView, repositoryId: string, attempt: string) {
+  return world.account.sql.exec<{ state: string; micros: number }>(
+    "SELECT state, micros FROM money WHERE repository_id = ? AND attempt_id = ?",
+    repositoryId,
+    attempt,
+  )[0];
+}
+
 function createProblem(world: WorldView, request: NetRequest): string | null {
   const { env } = JSON.parse(request.body) as { env: Record<string, string> };
   const id = env["GPU_GATE_REPOSITORY_ID"] ?? "";
   const attempt = env["GPU_GATE_ATTEMPT"] ?? "";
-  const reserved = world.account.sql.exec<{ state: string }>(
-    "SELECT state FROM money WHERE repository_id = ? AND attempt_id = ?",
-    id,
-    attempt,
-  )[0];
+  const reserved = reservedFor(world, id, attempt);
   if (reserved?.state !== "reserved") return `${attempt} buys with its money ${reserved?.state ?? "not reserved"}`;
+  // No repository here leaves out a card, so that every plan has the dearest: the design reserves at its price.
+  const least = Math.floor(world.runpod.dearest * 1_000_000 * RESERVED_HOURS);
+  if (reserved.micros < least)
+    return `${attempt} reserved ${reserved.micros} micro-dollars, and the dearest card of its plan may cost ${least}`;
   const repository = world.github.repositories.find((one) => one.id === id);
   // A file that is broken by now has no caps: those hold under which the request was admitted.
   const caps = /per_run: ([\d.]+), per_day: ([\d.]+)/.exec(repository?.configBefore ?? repository?.config ?? "");
@@ -95,8 +105,12 @@ function createProblem(world: WorldView, request: NetRequest): string | null {
     // Late pods were on nobody's book when this was decided.
     const known = pods.filter((pod) => !pod.late);
     const spent = known.reduce((sum, pod) => sum + (pod.releasedAt === null ? 0 : world.runpod.billed(pod)), 0);
-    const held = known.filter((pod) => pod.releasedAt === null).length;
-    const total = spent + (held + 1) * RESERVATION - TOLERANCE * known.length - 1;
+    const held = known
+      .filter((pod) => pod.releasedAt === null)
+      // Its line may be lost, or be a smaller one that was made up for a pod found: it may cost no less for that.
+      .map((pod) => Math.max(least, reservedFor(world, id, pod.env["GPU_GATE_ATTEMPT"] ?? "")?.micros ?? 0))
+      .reduce((sum, micros) => sum + micros, 0);
+    const total = spent + held + reserved.micros - TOLERANCE * known.length - 1;
     if (total > cap * 1_000_000) {
       return `a create takes the ${name} to USD ${(total / 1_000_000).toFixed(2)} of ${cap}`;
     }

@@ -231,6 +231,35 @@ describe.concurrent("the pod's calls", () => {
   });
 });
 
+describe.concurrent("the price that is reserved", () => {
+  // The dearest card costs USD 0.27; at the ceiling one attempt would take USD 0.089.
+  const config = CONFIG.replace(
+    /gpu_ids: \[NVIDIA RTX A4000.*\n.*\n.*\n/,
+    "gpu_ids: [NVIDIA RTX A4000, NVIDIA RTX A5000]\n",
+  ).concat("budget:\n  per_run: 0.05\n");
+  const reserved = Math.ceil(((0.27 * 1_000_000 + (40 * 100_000) / 730) * 200) / 3_600);
+
+  it.concurrent("is the dearest of the plan: a cap that fits the cards fits the run", async (test) => {
+    const world = await life(test, { config });
+    const head = world.openCode("matmul");
+    const bought = await world.until(head, "an attempt", ({ counts }) => counts.attempts === 1);
+    expect("attempt" in bought.state ? bought.state.attempt?.reservedMicros : null).toBe(reserved);
+    expect(verdictOf(await world.concluded(head))).toMatchObject({ kind: "passed" });
+  });
+
+  it.concurrent("is the most a pod may cost: one whose price has risen above it is given back", async (test) => {
+    const world = await life(test, { config });
+    world.runpod.nextPod({ cost: 0.3 });
+    const request = await world.concluded(world.openCode("matmul"));
+    expect(verdictOf(request)).toMatchObject({ kind: "passed" });
+    expect(request.tried.map(({ answer }) => answer)).toEqual([
+      expect.stringContaining("rejected: RunPod asks USD 0.3 per hour, above the limit of USD 0.2755."),
+      "created",
+    ]);
+    expect(allGone(world)).toBe(true);
+  });
+});
+
 describe.concurrent("when nothing can be bought", () => {
   const config = CONFIG.replace(
     "      gpu_ids: [NVIDIA A100 80GB PCIe]\n",

@@ -373,10 +373,14 @@ describe("the last look inside the lock", () => {
     expect(one.verdict).toMatchObject({ kind: "infrastructure", reason: "provider-outage" });
   });
 
-  test("the worst case is reserved: the ceiling's price for the whole reserved time", () => {
+  test.each<[string, object, number]>([
+    ["the dearest price of the plan", { ceilingPrice: 1.6, reservedPrice: 0.4 }, 480_000],
+    ["the ceiling, in a plan from before that price was stored", { ceilingPrice: 1.6 }, 1_920_000],
+    ["never more than the ceiling", { ceilingPrice: 1.6, reservedPrice: 2 }, 1_920_000],
+  ])("the worst case is reserved: %s for the whole reserved time", (_, prices, micros) => {
     const one = story(states.revalidating("plan"), "plan");
-    one.answer("plan", { kind: "planned", plan: { ...PLAN, ceilingPrice: 1.6 } });
-    expect(one.task?.task).toMatchObject({ kind: "reserve", micros: Math.ceil((1.6 * 1_000_000 * 4_320) / 3_600) });
+    one.answer("plan", { kind: "planned", plan: { ...PLAN, ...prices } });
+    expect(one.task?.task).toMatchObject({ kind: "reserve", micros });
   });
 });
 

@@ -135,6 +135,16 @@ describe("the assigned GPU (N84)", () => {
     expect(judgeAssignment(pod({ gpuId: null }), bought, 1.6)).toBeNull();
   });
 
+  test("I9: no pod may cost more than its money was reserved at, whatever its tier lets it cost", () => {
+    const attempt = attemptAt("asked");
+    const dear = { ...attempt, candidate: attempt.candidate === null ? null : { ...attempt.candidate, maxPrice: 1 } };
+    expect(judgeAssignment(pod({ pricePerHour: 0.41 }), dear, 0.405_479)).toBe(
+      "RunPod asks USD 0.41 per hour, above the limit of USD 0.4055.",
+    );
+    expect(judgeAssignment(pod({ pricePerHour: 0.4 }), dear, 0.405_479)).toBeNull();
+    expect(judgeAssignment(pod({ pricePerHour: 1.01 }), dear, 1.6)).toContain("above the limit of USD 1.");
+  });
+
   test("the machine's own word decides: name, count and pod must be those that were bought", () => {
     expect(judgeProof(PROOF, bought)).toBeNull();
     expect(judgeProof({ ...PROOF, gpuName: "GPU B" }, bought)).toContain("GPU B");

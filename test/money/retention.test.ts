@@ -182,6 +182,16 @@ describe("the money before it", () => {
     expect(world.account.totals()).toEqual({ spent: 0, reserved: 0 });
   });
 
+  it("a plan that knows its dearest pod reserves at that price, not at the ceiling", async () => {
+    const world = new World();
+    const request = world.request(newKeep("mira", "a hang", HOUR), (one) => {
+      if (one.state.kind !== "provisioning") return one;
+      return { ...one, state: { ...one.state, plan: { ...one.state.plan, reservedPrice: 0.4 } } };
+    });
+    await reserveKeeping(world.asked(request), world.ports, world.store);
+    expect(world.account.totals().reserved).toBe(400_000);
+  });
+
   it("no reservation, no keeping: the repository's cap, the account's silence, and the audit says why", async () => {
     const capped = new World({ budget: { per_run: 0.5 } });
     await reserveKeeping(capped.asked(capped.request(newKeep("mira", "a hang", HOUR))), capped.ports, capped.store);

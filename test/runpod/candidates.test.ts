@@ -4,6 +4,7 @@ import { planCandidates, twoDecimals } from "../../shared/runpod/candidates.ts";
 import type { PlanInput, Tier } from "../../shared/runpod/candidates.ts";
 import {
   DEFAULT_TIERS,
+  diskUsdPerHour,
   isH100Class,
   MIN_VRAM_GB,
   PRICE_CEILING_USD_PER_HOUR,
@@ -102,6 +103,18 @@ describe("the plan", () => {
     expect(plan([offer("A", 0.4)]).highestUsdPerHour).toBe(1.6);
     const priced = [offer("A", 0.4), offer("B", 0.5), offer("C", 0.6), offer("D", 0.7)];
     expect(plan(priced).highestUsdPerHour).toBe(0.7);
+  });
+
+  test("the whole pod is reserved: the dearest GPU with its disk, and never more than a limit lets it cost", () => {
+    const priced = [offer("A", 0.4), offer("B", 0.5), offer("C", 0.6), offer("D", 0.7)];
+    const disk = diskUsdPerHour(73);
+    expect(disk).toBeCloseTo(0.01, 10);
+    expect(plan(priced, { diskUsdPerHour: disk }).highestUsdPerHour).toBeCloseTo(0.71, 10);
+    expect(plan(priced, { diskUsdPerHour: disk, ceilingUsdPerHour: 0.7 }).highestUsdPerHour).toBe(0.7);
+    const cheap: readonly Tier[] = [{ name: "cheap", gpuIds: ["A", "B"], maxUsdPerHour: 0.45 }];
+    // Nobody knows the price of B: it may cost what its tier's limit lets it, and no more.
+    expect(plan([offer("A", 0.4)], { tiers: cheap }).highestUsdPerHour).toBe(0.45);
+    expect(plan([offer("A", 0.4), offer("B", 0.9)], { tiers: cheap }).highestUsdPerHour).toBe(0.4);
   });
 
   test("an H100 that slipped into the tiers is not a candidate", () => {

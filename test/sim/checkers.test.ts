@@ -383,10 +383,12 @@ test("I9: money that was not reserved, and a create beyond the cap", () => {
     env: { GPU_GATE_REPOSITORY_ID: "101", GPU_GATE_ATTEMPT: "r1-2", GPU_GATE_REQUEST: "r1" },
   });
   const judge = (more: Parameters<typeof world>[0]) => checker("I9").performing?.(world(more), "createPod", create);
-  const money = [{ state: "reserved" }];
+  const money = [{ state: "reserved", micros: 1_800_000 }];
   expect(judge({ money })).toBeNull();
   expect(judge({ money: [] })).toContain("not reserved");
-  expect(judge({ money: [{ state: "spent" }] })).toContain("spent");
+  expect(judge({ money: [{ state: "spent", micros: 1_800_000 }] })).toContain("spent");
+  expect(judge({ money: [{ state: "reserved", micros: 1_799_999 }] })).toContain("the dearest card of its plan");
+  expect(judge({ money: [{ state: "reserved", micros: 2_000_002 }] })).toContain("takes the run to");
   expect(judge({ money, pods: [pod()] })).toContain("takes the run to");
   // The file broke after the request was admitted: its caps are those of before, and hold.
   const broken = { config: "{", configBefore: repository().config } as Partial<Repository>;

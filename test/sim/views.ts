@@ -176,7 +176,12 @@ export function world(
     skew: 0,
     faults: { healed: more.healed ?? true, plan: { weights: new Map() }, struck: new Map() },
     github: { repositories: [repo], tokens: new Set(["ghs_token"]) },
-    runpod: { pods: more.pods ?? [], apiKey: "rpa_KEY", billed: (one: VirtualPod) => (more.now ?? 0) - one.createdAt },
+    runpod: {
+      pods: more.pods ?? [],
+      apiKey: "rpa_KEY",
+      dearest: 1.5,
+      billed: (one: VirtualPod) => (more.now ?? 0) - one.createdAt,
+    },
     hosts: [host],
     account: { sql: { exec: (query: string) => more.money ?? exec(query) } },
     net: { unheard: more.unheard ?? [] },

@@ -11,7 +11,15 @@ import type { Millis } from "../../ports.ts";
 import { unreachable } from "../../result.ts";
 import { podName } from "../../runpod/tags.ts";
 import { followsPull, obsolete, type Rejection } from "../judge.ts";
-import type { Afterwards, Attempt, GateRequest, Plan, StateOf, Walk } from "../model.ts";
+import {
+  reservedPriceOf,
+  type Afterwards,
+  type Attempt,
+  type GateRequest,
+  type Plan,
+  type StateOf,
+  type Walk,
+} from "../model.ts";
 import { audit, conclude, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { Done, Task } from "../tasks.ts";
 import { advanceTeardown, beginTeardown, type TeardownMove, type TeardownScope } from "../teardown.ts";
@@ -157,7 +165,7 @@ function beginAttempt(request: GateRequest, state: Provisioning, around: Surroun
     number,
     podName: podName({ deployment: around.deployment, repositoryId: around.repositoryId, attemptId: id }),
     label: `gpu-gate-${around.nonce}`,
-    reservedMicros: Math.ceil((state.plan.ceilingPrice * 1_000_000 * reservedMs) / 3_600_000),
+    reservedMicros: Math.ceil((reservedPriceOf(state.plan) * 1_000_000 * reservedMs) / 3_600_000),
     runner: null,
     proofHash: null,
     exitHash: null,

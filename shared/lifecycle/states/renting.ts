@@ -16,7 +16,7 @@ import {
   strangerHasIt,
 } from "../judge.ts";
 import { judgeExit, runnerRefused, RUNNER_REFUSED } from "../last-words.ts";
-import type { Attempt, GateRequest } from "../model.ts";
+import { reservedPriceOf, type Attempt, type GateRequest } from "../model.ts";
 import { audit, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { CreateOutcome, Done, JobFacts, Observation, PodFacts, Task, Want } from "../tasks.ts";
 import { verdict } from "../verdict.ts";
@@ -175,7 +175,7 @@ function havePod(
     audit: [audit("pod.bought", null, { pod: pod.id, attempt: attempt.id, gpu: pod.gpuId, price: pod.pricePerHour })],
   };
   if (counted.stop !== null) return endWith(counted, state, owned, counted.stop, around, extras);
-  const wrong = judgeAssignment(pod, owned, state.plan.ceilingPrice);
+  const wrong = judgeAssignment(pod, owned, reservedPriceOf(state.plan));
   if (wrong !== null) return reject(counted, state, owned, "attempt-wrong-gpu", wrong, around, { extras });
   const next: Provisioning = { ...state, step: "start", stepSince: around.now, stepTries: 0, attempt: owned };
   return go(counted, next, observeStart(counted, owned), around.now, extras);
@@ -302,7 +302,7 @@ export function starting(
   if (sighting !== null && sighting.pod === null && sighting.getGone && age >= limits.newbornGrace) {
     return turnDown("attempt-pod-died", "RunPod no longer knows the pod.");
   }
-  const wrong = facts === null ? null : judgeAssignment(facts, attempt, state.plan.ceilingPrice);
+  const wrong = facts === null ? null : judgeAssignment(facts, attempt, reservedPriceOf(state.plan));
   if (wrong !== null) return turnDown("attempt-wrong-gpu", wrong);
   if (job !== null && strangerHasIt(job, attempt)) {
     return turnDown("attempt-strangers-job", "Another runner took this request's job.");
