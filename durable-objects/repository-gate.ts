@@ -196,7 +196,7 @@ function accountPort(env: Env, repositoryId: string): AccountPort {
   const account = () => env.RUNPOD_ACCOUNT.getByName(ACCOUNT_NAME);
   return {
     listPods: (notBefore) => flat(async () => account().listPods(notBefore)),
-    market: (maxAgeMs, gpuCount) => flat(async () => account().market(maxAgeMs, gpuCount)),
+    market: (maxAgeMs) => flat(async () => account().market(maxAgeMs)),
     reserve: (attemptId, micros) => told(async () => account().reserve(attemptId, repositoryId, micros)),
     commit: (attemptId, micros) => told(async () => nothing(await account().commit(attemptId, micros, repositoryId))),
     release: (attemptId) => told(async () => nothing(await account().release(attemptId, repositoryId))),

@@ -46,8 +46,8 @@ export class RunPodAccount extends DurableObject<Env> {
     return this.#account.listPods(notBefore);
   }
 
-  async market(maxAgeMs: Millis, gpuCount: number): Promise<AccountAnswer<Market>> {
-    return this.#account.market(maxAgeMs, gpuCount);
+  async market(maxAgeMs: Millis): Promise<AccountAnswer<Market>> {
+    return this.#account.market(maxAgeMs);
   }
 
   /** The digest behind an image's name, asked at the registry at most `maxAgeMs` ago. */

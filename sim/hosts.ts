@@ -149,7 +149,7 @@ export function accountPort(host: () => AccountHost, net: Net, owner: () => Owne
   }
   return {
     listPods: (notBefore) => flat<PodListing>("listPods", (account) => account.listPods(notBefore)),
-    market: (maxAgeMs, gpuCount) => flat("market", (account) => account.market(maxAgeMs, gpuCount)),
+    market: (maxAgeMs) => flat("market", (account) => account.market(maxAgeMs)),
     reserve: (attemptId, micros) => told("reserve", (account) => account.reserve(attemptId, repositoryId, micros)),
     commit: (attemptId, micros) => told("commit", (account) => (account.commit(attemptId, micros, repositoryId), null)),
     release: (attemptId) => told("release", (account) => (account.release(attemptId, repositoryId), null)),

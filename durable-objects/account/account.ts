@@ -77,8 +77,8 @@ export class Account {
   }
 
   /** RunPod's contract, prices and stock, at most `maxAgeMs` old: many gates cost one look. */
-  market(maxAgeMs: Millis, gpuCount: number): Promise<AccountAnswer<Market>> {
-    return this.#market.read(maxAgeMs, gpuCount);
+  market(maxAgeMs: Millis): Promise<AccountAnswer<Market>> {
+    return this.#market.read(maxAgeMs);
   }
 
   get listsMade(): number {

@@ -38,13 +38,12 @@ export class MarketReader {
   constructor(runpod: MarketClient, clock: Clock) {
     this.#runpod = runpod;
     this.#contracts = new Aged(clock, 1);
-    // Stock is told for pods of so many GPUs; a pod has four at most.
-    this.#catalogs = new Aged(clock, 4);
+    this.#catalogs = new Aged(clock, 1);
     this.#prices = new Aged(clock, 1);
     this.#proofs = new Aged(clock, 1);
   }
 
-  async read(maxAgeMs: Millis, gpuCount: number): Promise<AccountAnswer<Market>> {
+  async read(maxAgeMs: Millis): Promise<AccountAnswer<Market>> {
     const [contract, catalog, proof] = await Promise.all([
       this.#contracts.get("", maxAgeMs, async () => {
         const document = await this.#runpod.openApiDocument();
@@ -52,8 +51,8 @@ export class MarketReader {
           ? { ok: true, value: JSON.stringify(document.value) }
           : { ok: false, why: `RunPod's contract: ${document.error.reason}` };
       }),
-      this.#catalogs.get(String(gpuCount), maxAgeMs, async () => {
-        const offers = await this.#runpod.catalogGpus({ gpuCount });
+      this.#catalogs.get("", maxAgeMs, async () => {
+        const offers = await this.#runpod.catalogGpus();
         return offers.ok ? offers : { ok: false, why: `RunPod's catalog: ${offers.error.reason}` };
       }),
       this.#proofs.get("", PROVEN_MS, () => this.#prove()),

@@ -47,7 +47,6 @@ export async function createPod(
     name: task.podName,
     image: state.plan.image,
     gpuId,
-    gpuCount: config.gpu.count,
     cuda: { kind: "allowed", versions: config.gpu.cuda_versions },
     dataCenterIds: withoutBadDataCenters(
       config.gpu.data_centers,

@@ -20,7 +20,7 @@ export function beginPlan({ ports, store, request }: PerformContext): void {
   const config = request.terms === null ? null : store.config(request.terms.configHash);
   if (config === null) return;
   const maxAgeMs = limitMillis(config).market_cache;
-  ports.account.market(maxAgeMs, config.gpu.count).catch(() => undefined);
+  ports.account.market(maxAgeMs).catch(() => undefined);
   ports.resolveImage(config.gpu.image, maxAgeMs).catch(() => undefined);
 }
 
@@ -31,7 +31,7 @@ export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
 
   const maxAgeMs = limitMillis(config).market_cache;
   const [market, image] = await Promise.all([
-    ports.account.market(maxAgeMs, config.gpu.count),
+    ports.account.market(maxAgeMs),
     ports.resolveImage(config.gpu.image, maxAgeMs),
   ]);
   if (!market.ok) return { kind: "unknown", why: market.why, retryAt: null };
@@ -56,7 +56,6 @@ export async function makePlan(context: PerformContext): Promise<PlanOutcome> {
     tiers,
     offers,
     shape: "per-id",
-    gpuCount: config.gpu.count,
     minVramGb: config.gpu.min_vram_gb,
     maxPriceCandidates: config.gpu.max_priced_candidates,
     ceilingUsdPerHour: ceiling,

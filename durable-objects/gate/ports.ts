@@ -44,7 +44,7 @@ export interface AccountPort {
   /** A list whose first request began at or after `notBefore`. */
   listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>>;
   /** RunPod's contract, prices and stock for pods of so many GPUs, at most `maxAgeMs` old. */
-  market(maxAgeMs: Millis, gpuCount: number): Promise<AccountAnswer<Market>>;
+  market(maxAgeMs: Millis): Promise<AccountAnswer<Market>>;
   reserve(attemptId: string, micros: number): Promise<AccountAnswer<ReserveAnswer>>;
   commit(attemptId: string, micros: number): Promise<AccountAnswer<null>>;
   release(attemptId: string): Promise<AccountAnswer<null>>;

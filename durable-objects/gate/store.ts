@@ -4,7 +4,8 @@
  * The gate is the only writer of its database, so what it has read or written once it need not ask for again: every row
  * read and written is paid for. What is remembered ends with a transaction that failed (`forget`).
  */
-import { repositoryConfigSchema, type RepositoryConfig } from "../../shared/config/schema.ts";
+import type { RepositoryConfig } from "../../shared/config/schema.ts";
+import { storedConfig } from "../../shared/config/stored.ts";
 import type { Attempt, GateRequest } from "../../shared/lifecycle/model.ts";
 import { requestId as requestIdOf } from "../../shared/lifecycle/request-id.ts";
 import type { RepositoryRef } from "../../shared/lifecycle/signal.ts";
@@ -497,12 +498,12 @@ export class Store extends TaskTable {
     if (kept !== undefined) return kept;
     const row = this.#sql.exec<{ config: string }>(`SELECT config FROM configs WHERE hash = ?`, hash)[0];
     if (row === undefined) return null;
-    const parsed = repositoryConfigSchema.safeParse(storedJson(row.config));
-    if (!parsed.success) return null;
+    const config = storedConfig(storedJson(row.config));
+    if (config === null) return null;
     // A handful at most are in use at once.
     if (this.#configs.size >= 20) this.#configs.clear();
-    this.#configs.set(hash, parsed.data);
-    return parsed.data;
+    this.#configs.set(hash, config);
+    return config;
   }
 
   rememberConfig(hash: string, config: RepositoryConfig): void {

@@ -41,6 +41,9 @@ function wording(issue: Issue): { message: string; fix: string } {
       const values = issue.values.map((value) => `\`${String(value)}\``).join(", ");
       const nearest = typeof issue.input === "string" ? nearestName(issue.input, issue.values.map(String)) : null;
       const fix = nearest === null ? "Choose one of these." : `Did you mean \`${nearest}\`?`;
+      // Whoever has a reason why it is this and nothing else wrote it into the schema.
+      const reason = issue.message.startsWith("must ") ? formatSentence(issue.message) : null;
+      if (reason !== null) return { message: reason, fix: `Write ${values}, or leave the key out.` };
       return {
         message: issue.values.length === 1 ? `only ${values} is possible here` : `only ${values} are possible here`,
         fix: issue.values.length === 1 ? `Write ${values}.` : fix,

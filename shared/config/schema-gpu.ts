@@ -57,7 +57,12 @@ export const gpuSchema = z
       .default(2)
       .describe("Pods in a row whose runner never registered that end a request; 0: no such end."),
     min_vram_gb: z.int().min(MIN_VRAM_GB).max(80).default(MIN_VRAM_GB).describe("Least memory of the GPU in GB."),
-    count: z.int().min(1).max(4).default(1).describe("GPUs in the pod."),
+    count: z
+      .literal(1, {
+        error: "must be 1: a pod proves one GPU before it runs anything, and one with more is given back at once",
+      })
+      .default(1)
+      .describe("GPUs in the pod: one, which is what a pod proves. Anything else is refused."),
     cuda_versions: z
       .array(z.string().regex(/^\d{1,2}\.\d{1,2}$/, "must be major.minor in quotes"))
       .min(1)

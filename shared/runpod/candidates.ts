@@ -66,8 +66,6 @@ export interface PlanInput {
   readonly shape: "per-id" | "per-tier";
   /** USD per hour that RunPod asks for the container's disk beside the GPU; 0 unless told otherwise. */
   readonly diskUsdPerHour?: number;
-  /** GPUs in the pod. The market's prices are per GPU; the plan's are per pod. */
-  readonly gpuCount?: number;
   /** Words, in any letter case, by which the market says it has none. */
   readonly emptyStockWords?: readonly string[];
 }
@@ -112,7 +110,7 @@ export function planCandidates(input: PlanInput): Plan {
     if (seen.has(type.gpuId)) continue;
     seen.add(type.gpuId);
     const offer = offerOf.get(type.gpuId) ?? null;
-    const price = podPrice(offer, input);
+    const price = priceOf(offer);
     const why = refusal(type, offer, input);
     const tier = type.tier.name;
     if (why === null) candidates.push({ name: `${tier}-${type.gpuId}`, acceptedIds: [type.gpuId], price, tier });
@@ -131,7 +129,7 @@ function pricedTypes(input: PlanInput, reviewed: readonly Reviewed[]): readonly 
   const placeOf = (gpuId: string): number => reviewed.findIndex((type) => type.gpuId === gpuId);
   const priced = (input.offers ?? []).flatMap((offer): Priced[] => {
     const type = reviewed[placeOf(offer.gpuId)];
-    const price = podPrice(offer, input);
+    const price = priceOf(offer);
     const inStock = offer.stock !== null && offer.stock !== "" && !emptyWords.includes(offer.stock.toLowerCase());
     // VRAM that was not told cannot recommend a type; it does not take a reviewed type's later place either.
     if (type === undefined || price === null || !inStock || (offer.memoryGb ?? 0) < input.minVramGb) return [];
@@ -148,7 +146,7 @@ function refusal(type: Reviewed, offer: Offer | null, input: PlanInput): LeftOut
   if (offer === null) return null;
   if (!offer.secure) return "not-on-secure-cloud";
   if (offer.memoryGb !== null && offer.memoryGb < input.minVramGb) return "vram-below-minimum";
-  const price = podPrice(offer, input);
+  const price = priceOf(offer);
   return price !== null && price > mostOf(type.tier, input.ceilingUsdPerHour) ? "above-ceiling" : null;
 }
 
@@ -157,10 +155,10 @@ export function mostOf(tier: Tier | undefined, ceilingUsdPerHour: number | null)
   return Math.min(ceilingUsdPerHour ?? Infinity, tier?.maxUsdPerHour ?? Infinity);
 }
 
-/** USD per hour for the whole pod; a price of 0 is no price. */
-function podPrice(offer: Offer | null, input: PlanInput): number | null {
-  const each = offer?.usdPerHour ?? 0;
-  return each > 0 ? each * (input.gpuCount ?? 1) : null;
+/** USD per hour; the market's price is per GPU, and a pod has one. A price of 0 is no price. */
+function priceOf(offer: Offer | null): number | null {
+  const price = offer?.usdPerHour ?? 0;
+  return price > 0 ? price : null;
 }
 
 function pricedCandidate(type: Priced): Candidate {

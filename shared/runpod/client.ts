@@ -107,8 +107,8 @@ export interface RunPodClient {
   deletePod(podId: string): Promise<DeletePodAnswer>;
   /** The newest lines of a pod's log, best effort. The stream has no end of its own: time and size bound it. */
   getPodLogs(podId: string, options?: PodLogOptions): Promise<Result<PodLogs, RunPodFailure>>;
-  /** Price, stock and CUDA versions of every GPU type on the secure cloud; stock for pods of `gpuCount` (1). */
-  catalogGpus(options?: { readonly gpuCount?: number }): Promise<Result<readonly Offer[], RunPodFailure>>;
+  /** Price, stock and CUDA versions of every GPU type on the secure cloud; stock for pods of one GPU. */
+  catalogGpus(): Promise<Result<readonly Offer[], RunPodFailure>>;
   /** The live OpenAPI document, unparsed. Public: asked without the key. */
   openApiDocument(): Promise<Result<unknown, RunPodFailure>>;
   /** Prices without the catalog, from the public GraphQL query. Asked without the key. */
@@ -355,11 +355,11 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
       return ok(readLogStream(answer.bodyText, secrets));
     },
 
-    catalogGpus: async (given) => {
+    catalogGpus: async () => {
       const answer = await rest({
         operation: "catalogGpus",
         method: "GET",
-        path: `/v2/catalog/gpus?include=AVAILABILITY&product=POD&count=${given?.gpuCount ?? 1}&cloud=SECURE`,
+        path: "/v2/catalog/gpus?include=AVAILABILITY&product=POD&count=1&cloud=SECURE",
       });
       if (!isSuccess(answer)) return err(fail("catalogGpus", answer));
       const offers = offersFromCatalog(parseJson(answer.bodyText));

@@ -82,8 +82,6 @@ export interface CreateRequest {
   /** `registry/repository@sha256:...`: never a tag, which may mean another image a minute later. */
   readonly image: string;
   readonly gpuId: string;
-  /** 1 unless told otherwise. */
-  readonly gpuCount?: number;
   readonly cuda: CudaWish;
   /** Empty or absent: any. */
   readonly dataCenterIds?: readonly string[];
@@ -131,7 +129,7 @@ export function buildCreateBody(request: CreateRequest): Result<CreateBody, Body
   const body: CreateBody = {
     name: request.name,
     image: request.image,
-    gpu: { id: request.gpuId, count: request.gpuCount ?? 1, ...cudaFields(request.cuda) },
+    gpu: { id: request.gpuId, count: 1, ...cudaFields(request.cuda) },
     cloud: "SECURE",
     ...(dataCenterIds.length === 0 ? {} : { dataCenterIds }),
     disk: request.diskGb,

@@ -27,8 +27,6 @@ export interface PodExpectation {
   readonly acceptedIds: readonly string[];
   /** USD per hour for the whole pod; its billed rate may not be above it. */
   readonly ceilingUsdPerHour: number;
-  /** 1 unless told otherwise. */
-  readonly gpuCount?: number;
   /** How long a pod may be without a machine. Design: 120 s. Normal is 15 to 80 s. */
   readonly noMachineAfterMs?: number;
 }
@@ -116,12 +114,11 @@ function hasRestarted(before: PodMemory, pod: Pick<Pod, "startedAtMs">): boolean
  */
 export function checkAssignedGpu(
   pod: Pick<Pod, "gpuId" | "gpuCount" | "cloud" | "costPerHour">,
-  expected: Pick<PodExpectation, "acceptedIds" | "ceilingUsdPerHour" | "gpuCount">,
+  expected: Pick<PodExpectation, "acceptedIds" | "ceilingUsdPerHour">,
 ): { readonly why: WrongWhy; readonly found: string } | null {
   if (pod.gpuId === null || pod.gpuId === "") return { why: "gpu-missing", found: "no GPU id" };
   if (!expected.acceptedIds.includes(pod.gpuId)) return { why: "gpu-foreign", found: pod.gpuId };
-  if (pod.gpuCount !== null && pod.gpuCount !== (expected.gpuCount ?? 1))
-    return { why: "gpu-count", found: String(pod.gpuCount) };
+  if (pod.gpuCount !== null && pod.gpuCount !== 1) return { why: "gpu-count", found: String(pod.gpuCount) };
   if (pod.cloud !== null && pod.cloud !== "SECURE") return { why: "cloud", found: pod.cloud };
   if (pod.costPerHour !== null && pod.costPerHour > expected.ceilingUsdPerHour) {
     return { why: "price", found: `USD ${pod.costPerHour} per hour` };

@@ -153,6 +153,8 @@ describe("what is refused, with its place and the way out", () => {
     ["limits: {backstop: 7201}", "limits.backstop: at most 7200 here"],
     ["limits: {setup: 0}", "limits.setup: at least 0.05 here"],
     ["limits: {watch_poll: -1}", "limits.watch_poll: at least 0.05 here"],
+    ["gpu: {count: 2}", "gpu.count: it must be 1: a pod proves one GPU before it runs anything"],
+    ["gpu: {count: '1'}", "gpu.count: it must be 1: a pod proves one GPU"],
     ["gpu: {min_vram_gb: 4}", "gpu.min_vram_gb: at least 8 here"],
     ["evidence: {min_tests: 0}", "evidence.min_tests: at least 1 here"],
     ["budget: {per_run: -1}", "budget.per_run: at least 0 here"],

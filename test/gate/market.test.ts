@@ -62,7 +62,7 @@ function market() {
     },
     clock,
   );
-  return { clock, asked, up, key, read: (maxAgeMs = 5 * MINUTE, gpuCount = 1) => reader.read(maxAgeMs, gpuCount) };
+  return { clock, asked, up, key, read: (maxAgeMs = 5 * MINUTE) => reader.read(maxAgeMs) };
 }
 
 describe("the market", () => {
@@ -89,13 +89,6 @@ describe("the market", () => {
       value: { contract: JSON.stringify({ openapi: "3.1.0", round: 2 }) },
     });
     expect(asked.contract).toBe(2);
-  });
-
-  test("stock is told for pods of so many GPUs, so each count is asked for itself", async () => {
-    const { asked, read } = market();
-    await read(5 * MINUTE, 1);
-    await read(5 * MINUTE, 2);
-    expect(asked).toEqual({ contract: 1, catalog: 2, prices: 0 });
   });
 
   test("no contract is no market, and the failure is not kept", async () => {

@@ -125,7 +125,7 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
     random: systemRandom,
     account: {
       listPods: (notBefore) => account.listPods(notBefore),
-      market: (maxAgeMs, gpuCount) => account.market(maxAgeMs, gpuCount),
+      market: (maxAgeMs) => account.market(maxAgeMs),
       reserve: (attemptId, micros) => done(account.reserve(attemptId, REPOSITORY_ID, micros)),
       commit: (attemptId, micros) => done((account.commit(attemptId, micros, REPOSITORY_ID), null)),
       release: (attemptId) => done((account.release(attemptId, REPOSITORY_ID), null)),

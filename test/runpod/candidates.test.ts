@@ -84,9 +84,9 @@ describe("the plan", () => {
     expect(order(plan(offers, { maxPriceCandidates: 0 }))).toEqual(["A", "B", "C", "D"]);
   });
 
-  test("N121: the price of a pod with two GPUs is twice the price of one", () => {
-    const made = plan([offer("A", 0.7), offer("B", 0.9)], { gpuCount: 2 });
-    expect(made.candidates[0]).toMatchObject({ acceptedIds: ["A"], price: 1.4 });
+  test("N121: a pod has one GPU, so its price is the market's for one", () => {
+    const made = plan([offer("A", 0.7), offer("B", 1.8)]);
+    expect(made.candidates[0]).toMatchObject({ acceptedIds: ["A"], price: 0.7 });
     expect(made.leftOut).toEqual([{ gpuId: "B", tier: "cheap", why: "above-ceiling", price: 1.8 }]);
   });
 

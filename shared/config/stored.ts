@@ -1,0 +1,20 @@
+/**
+ * A configuration as a gate stored it, possibly by an older version of this code: requests under way go on under the terms
+ * they began with (I12), although a file that says the same is refused today. What was never honoured reads as what was
+ * done instead.
+ */
+import * as z from "zod";
+import { repositoryConfigSchema, type RepositoryConfig } from "./schema.ts";
+
+/** The parts that today's schema is narrower in. Everything else is passed on as it is. */
+const older = z.looseObject({
+  // Up to 4 could be written; a pod with any number but one was given back.
+  gpu: z.looseObject({ count: z.unknown().transform(() => 1 as const) }),
+});
+
+/** Null: no version wrote this. */
+export function storedConfig(value: unknown): RepositoryConfig | null {
+  const fitted = older.safeParse(value);
+  const parsed = repositoryConfigSchema.safeParse(fitted.success ? fitted.data : value);
+  return parsed.success ? parsed.data : null;
+}
