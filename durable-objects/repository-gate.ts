@@ -59,6 +59,7 @@ export class RepositoryGate extends DurableObject<Env> {
       runnerReleases: runnerReleasesFor(settings.value),
       publicUrl: settings.value.publicUrl,
       deployment: settings.value.deployment,
+      maxRetentionMs: settings.value.reapLimits.maxRetentionMs,
       appId: settings.value.appId,
       log: logLine,
     });

@@ -78,6 +78,8 @@ export interface GatePorts {
   /** Address the pod calls back to, without a trailing slash. */
   readonly publicUrl: string;
   readonly deployment: string;
+  /** The deployment's own limit: its reaper spares no kept pod for longer, from its creation. Absent: the configuration's. */
+  readonly maxRetentionMs?: Millis;
   readonly appId: string;
   /** One event as fields, never a sentence with values inside; nothing secret reaches it. */
   readonly log: (entry: Readonly<Record<string, unknown>>) => void;

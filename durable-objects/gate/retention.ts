@@ -116,7 +116,7 @@ async function changeEnd(podId: string, word: RetainWord, ports: GatePorts, stor
   const config = terms === null ? null : store.config(terms.configHash);
   if (request === null || config === null) return refuse("The configuration of its request is not known any more.");
   const born = record.attempt.createSentAt ?? record.attempt.paidFrom ?? 0;
-  const until = Math.min(now + word.minutes * 60_000, born + config.retention.max_retention * 1000);
+  const until = Math.min(now + word.minutes * 60_000, born + longestLife(config, ports));
   if (until <= now) return refuse("The pod has reached the longest life of a kept pod.");
   const added: string[] = [];
   if (until > retained.until) {
@@ -192,12 +192,16 @@ export async function reserveKeeping(asked: MoneyAsked, ports: GatePorts, store:
   if (keep === null || keep.podId !== null) return;
   const state = request.state;
   const price = state.kind === "provisioning" ? reservedPriceOf(state.plan) : null;
-  const micros = reservationOf(hourly(price, asked.config), keep.duration);
+  const maxLife = longestLife(asked.config, ports);
+  // Whatever was asked for, the pod goes at the end of the longest life: later minutes are not paid, so not reserved.
+  const duration = Math.min(keep.duration, maxLife);
+  const micros = reservationOf(hourly(price, asked.config), duration);
   const reserved = await reserveMoney({ ...asked, id: keepMoneyId(asked.id), micros, request }, moneyPorts(ports));
   const kept: Keep = {
     ...keep,
+    duration,
     attemptId: asked.id,
-    maxLife: asked.config.retention.max_retention * 1000,
+    maxLife,
     refused: reserved.kind === "reserved" ? null : whyNot(reserved),
   };
   ports.sql.transaction(() => {
@@ -252,6 +256,11 @@ export function keptPods(store: Store, now: Millis): readonly PodView[] {
 function configured(config: RepositoryConfig): Keep | null {
   const { keep_on_failure: always, duration } = config.retention;
   return always ? newKeep("configuration", "keep_on_failure", duration * 1000, true) : null;
+}
+
+/** From the pod's creation: the repository's own word, and never longer than the deployment's reaper would spare it. */
+function longestLife(config: RepositoryConfig, ports: Pick<GatePorts, "maxRetentionMs">): Millis {
+  return Math.min(config.retention.max_retention * 1000, ports.maxRetentionMs ?? Infinity);
 }
 
 function hourly(known: number | null, config: RepositoryConfig): number {

@@ -14,6 +14,9 @@ import { limitsSchema, seconds } from "./schema-limits.ts";
 /** Where the file lives. It is read from the head of the default branch and from nowhere else. */
 export const CONFIG_PATH = ".github/gpu-gate.yml";
 
+/** No record spares a pod from the reaper for longer (`reap.ts`), so nobody is promised more. */
+const MAX_RETENTION_S = 10_800;
+
 /** Rows of `required_checks` and of the lanes: enough for any real project, few enough to show in one table. */
 const MAX_CHECKS = 100;
 
@@ -195,8 +198,12 @@ export const repositoryConfigSchema = z.strictObject({
         .boolean()
         .default(false)
         .describe("Keep the pod of a failed run for debugging without being asked."),
-      duration: seconds(3600, 43_200, "How long a pod is kept when nobody says how long."),
-      max_retention: seconds(10_800, 43_200, "Longest life of a kept pod, from its creation."),
+      duration: seconds(3600, MAX_RETENTION_S, "How long a pod is kept when nobody says how long."),
+      max_retention: seconds(
+        MAX_RETENTION_S,
+        MAX_RETENTION_S,
+        "Longest life of a kept pod, from its creation: at most what the reaper spares, which the deployment may lower.",
+      ),
     })
     .prefault({})
     .describe("Pods kept for debugging; always with an end, always paid from the budget."),

@@ -6,10 +6,14 @@
 import * as z from "zod";
 import { repositoryConfigSchema, type RepositoryConfig } from "./schema.ts";
 
+/** The reaper never spared a pod for longer, whatever was written: up to twelve hours could be. */
+const spared = z.number().transform((seconds) => Math.min(seconds, 10_800));
+
 /** The parts that today's schema is narrower in. Everything else is passed on as it is. */
 const older = z.looseObject({
   // Up to 4 could be written; a pod with any number but one was given back.
   gpu: z.looseObject({ count: z.unknown().transform(() => 1 as const) }),
+  retention: z.looseObject({ duration: spared, max_retention: spared }),
 });
 
 /** Null: no version wrote this. */

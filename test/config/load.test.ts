@@ -185,7 +185,9 @@ describe("what is refused, with its place and the way out", () => {
     ["limits: {setup: 100, lifetime: 50}", "limits.setup: 100 s is more than `limits.lifetime` (50 s)"],
     ["limits: {no_machine: 500}", "limits.no_machine: 500 s is more than `limits.acceptance`"],
     ["limits: {reservation: 4000}", "limits.reservation: 4000 s reserve less than an attempt may cost"],
-    ["retention: {duration: 10801}", "retention.duration: 10801 s is more than `retention.max_retention`"],
+    ["retention: {duration: 3601, max_retention: 3600}", "retention.duration: 3601 s is more than `retention.max_"],
+    ["retention: {max_retention: 10801}", "retention.max_retention: at most 10800 here"],
+    ["retention: {duration: 43200, max_retention: 43200}", "retention.duration: at most 10800 here"],
   ])("%s", (line, expected) => {
     expect(
       problems(`version: 1\n${line}\n`)

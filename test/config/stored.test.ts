@@ -20,6 +20,13 @@ it("a number of GPUs that was never honoured reads as the one that was", () => {
   expect(parseRepositoryConfig("version: 1\ngpu: {count: 2}\n").ok).toBe(false);
 });
 
+it("a keeping longer than the reaper spares reads as what was spared", () => {
+  const long = stored((config) =>
+    Object.assign(config["retention"] ?? {}, { duration: 20_000, max_retention: 43_200 }),
+  );
+  expect(storedConfig(long)?.retention).toEqual({ keep_on_failure: false, duration: 10_800, max_retention: 10_800 });
+});
+
 it.each([null, "text", [], {}, { version: 2 }, { version: 1, gpu: null }, { version: 1, colour: "blue" }])(
   "what no version wrote is no configuration: %j",
   (value) => {

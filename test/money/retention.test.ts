@@ -182,6 +182,19 @@ describe("the money before it", () => {
     expect(world.account.totals()).toEqual({ spent: 0, reserved: 0 });
   });
 
+  it("the deployment's own limit ends a keeping sooner, and minutes that are never spared are not reserved", async () => {
+    const world = new World();
+    const ports = { ...world.ports, maxRetentionMs: HOUR / 2 };
+    await reserveKeeping(world.asked(world.request(newKeep("mira", "a hang", 12 * HOUR))), ports, world.store);
+    expect(world.keepOf()).toMatchObject({ refused: null, duration: HOUR / 2, maxLife: HOUR / 2 });
+    expect(world.account.totals().reserved).toBe(500_000);
+    const kept = new World();
+    kept.kept(T0 + HOUR / 4);
+    kept.now = T0 + MINUTE;
+    const more = await retainPod(word({ podId: "p1" }, 120), { ...kept.ports, maxRetentionMs: HOUR / 2 }, kept.store);
+    expect(more).toEqual({ kind: "kept", podId: "p1", until: T0 + HOUR / 2 });
+  });
+
   it("a plan that knows its dearest pod reserves at that price, not at the ceiling", async () => {
     const world = new World();
     const request = world.request(newKeep("mira", "a hang", HOUR), (one) => {

@@ -7,6 +7,7 @@ import {
   type ReapInput,
   type RunView,
 } from "../../shared/lifecycle/reap.ts";
+import { parseRepositoryConfig } from "../../shared/config/load.ts";
 import { runView } from "../../shared/lifecycle/run-view.ts";
 import { REASONS } from "../../shared/audit/reasons.ts";
 
@@ -200,6 +201,17 @@ it("every reap reason has a code of the common list", () => {
   for (const reason of ["superseded", "completed", "run-gone", "unknown-pod", "late-pod", "backstop"] as const) {
     expect(REASONS[reapReasonCode(reason)].class).toBe("reap");
   }
+});
+
+it("every longest life that a configuration may set is spared to its end", () => {
+  const limit = 10_800;
+  expect(parseRepositoryConfig(`version: 1\nretention: {duration: 60, max_retention: ${limit + 1}}\n`).ok).toBe(false);
+  const config = parseRepositoryConfig(`version: 1\nretention: {duration: 60, max_retention: ${limit}}\n`);
+  const lifeMs = config.ok ? config.value.retention.max_retention * 1000 : 0;
+  const born = NOW - lifeMs + MINUTE;
+  const kept = { createdAt: born, keepAsked: true, retention: { kind: "until", until: born + lifeMs } } as const;
+  expect(decide(kept)).toEqual({ kind: "keep", why: "retained" });
+  expect(decide({ ...kept, createdAt: NOW - lifeMs })).toMatchObject({ kind: "reap" });
 });
 
 describe("reading a run", () => {
