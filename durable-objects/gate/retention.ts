@@ -7,7 +7,7 @@
  */
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import { microUsd, reservationOf } from "../../shared/cost/estimate.ts";
-import { newKeep, type Keep } from "../../shared/lifecycle/keep.ts";
+import { declinedKeep, newKeep, type Keep } from "../../shared/lifecycle/keep.ts";
 import { reservedPriceOf, type GateRequest } from "../../shared/lifecycle/model.ts";
 import { audit } from "../../shared/lifecycle/step.ts";
 import type { Outcomes } from "../../shared/lifecycle/tasks.ts";
@@ -64,35 +64,39 @@ function noteWord(requestId: string, word: RetainWord, ports: GatePorts, store: 
   if (keptPod !== null) return refuse(`Its pod ${keptPod} is kept already; name the pod instead.`);
   if (state.kind === "concluded" || state.kind === "cleaning")
     return refuse("This request has no pod that could be kept.");
+  const now = ports.clock.now();
+  const note = (keep: Keep): void =>
+    ports.sql.transaction(() => {
+      store.saveRequest({ ...request, keep });
+      store.audit(
+        now,
+        requestId,
+        audit("pod.keep-asked", null, { by: word.by, minutes: word.minutes, why: word.reason }),
+      );
+    });
+  if (word.minutes === 0) {
+    note(declinedKeep(word.by, word.reason));
+    return { kind: "noted", detail: "Its pod will not be kept." };
+  }
   const attempt = "attempt" in state ? state.attempt : null;
+  // A word that was taken back is none.
+  const before = request.keep?.declined === true ? undefined : request.keep;
   // The container ends with the job unless the pod was told otherwise when it was bought.
-  if (attempt !== null && request.keep === undefined && !(state.kind === "provisioning" && state.step === "reserve")) {
+  if (attempt !== null && before === undefined && !(state.kind === "provisioning" && state.step === "reserve")) {
     return refuse(
       "This request's pod is being rented already, without the word to keep it: say so before, and run again.",
     );
   }
-  if (word.minutes === 0) {
-    const { keep: _, ...without } = request;
-    store.saveRequest(without);
-    return { kind: "noted", detail: "Its pod will not be kept." };
-  }
-  const now = ports.clock.now();
-  const before = request.keep;
-  const keep: Keep = { ...newKeep(word.by, word.reason, word.minutes * 60_000), ...attached(before) };
-  ports.sql.transaction(() => {
-    store.saveRequest({ ...request, keep });
-    store.audit(
-      now,
-      requestId,
-      audit("pod.keep-asked", null, { by: word.by, minutes: word.minutes, why: word.reason }),
-    );
-  });
+  // Rented without its minutes: a word alone keeps nothing (I9).
+  if (attempt !== null && before?.attemptId === attempt.id && before.refused !== null)
+    return refuse(`Nothing was reserved for keeping this request's pod. ${before.refused}`);
+  note({ ...newKeep(word.by, word.reason, word.minutes * 60_000), ...attached(before) });
   return { kind: "noted", detail: "Its pod is kept if the GPU job does not pass and the budget has room for it." };
 }
 
 /** A later word about the same pod changes who and why; the minutes that were reserved stay. */
 function attached(before: Keep | undefined): Partial<Keep> {
-  if (before === undefined || before.attemptId === null) return {};
+  if (before === undefined || before.attemptId === null || before.refused !== null) return {};
   return { attemptId: before.attemptId, maxLife: before.maxLife, duration: before.duration };
 }
 
@@ -189,7 +193,7 @@ export async function reserveKeeping(asked: MoneyAsked, ports: GatePorts, store:
   const request = store.request(asked.request.id);
   if (request === null) return;
   const keep = request.keep ?? configured(asked.config);
-  if (keep === null || keep.podId !== null) return;
+  if (keep === null || keep.podId !== null || keep.declined === true) return;
   const state = request.state;
   const price = state.kind === "provisioning" ? reservedPriceOf(state.plan) : null;
   const maxLife = longestLife(asked.config, ports);
@@ -206,8 +210,12 @@ export async function reserveKeeping(asked: MoneyAsked, ports: GatePorts, store:
   };
   ports.sql.transaction(() => {
     const current = store.request(request.id);
-    if (current === null) return;
-    store.saveRequest({ ...current, keep: kept });
+    // Taken back while the account was asked: that stands, and the minutes go back with the attempt.
+    if (current === null || current.keep?.declined === true) return;
+    // A word that came meanwhile changes who and why; what was reserved is what there is.
+    const later = current.keep ?? kept;
+    const { by, reason, failuresOnly } = request.keep === current.keep ? kept : later;
+    store.saveRequest({ ...current, keep: { ...kept, by, reason, failuresOnly } });
     if (kept.refused === null) return;
     store.audit(ports.clock.now(), request.id, audit("pod.keep-refused", null, { why: kept.refused }));
   });

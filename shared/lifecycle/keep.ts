@@ -27,6 +27,8 @@ export const keepSchema = z.object({
   until: millis.nullable(),
   /** Why nothing is kept, in a sentence. */
   refused: z.string().nullable(),
+  /** Somebody said that this request's pod is not kept. It stands against the configuration, until a later word. */
+  declined: z.literal(true).optional(),
 });
 
 export type Keep = z.infer<typeof keepSchema>;
@@ -52,6 +54,11 @@ export function newKeep(by: string, reason: string, duration: Millis, failuresOn
     until: null,
     refused: null,
   };
+}
+
+/** The word that nothing is kept: remembered, because the configuration would otherwise keep the pod all the same. */
+export function declinedKeep(by: string, reason: string): Keep {
+  return { ...newKeep(by, reason, 0), refused: `${by} said that it is not kept.`, declined: true };
 }
 
 /** A pod that outlives its job says so by a flag on itself; the flag keeps its container up and exempts from nothing. */

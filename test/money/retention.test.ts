@@ -117,6 +117,11 @@ class World {
   }
 }
 
+/** Provisioning whose money is being reserved: the last moment at which a pod can still be told to stay. */
+function reserving({ state }: GateRequest): GateRequest["state"] {
+  return state.kind === "provisioning" ? { ...state, step: "reserve" } : state;
+}
+
 const word = (target: { podId: string } | { requestId: string }, minutes: number) => ({
   target,
   by: "mira",
@@ -234,7 +239,71 @@ describe("a maintainer's word", () => {
     expect(await retainPod(word({ requestId: "r1" }, 30), world.ports, world.store)).toMatchObject({ kind: "noted" });
     expect(world.keepOf()).toMatchObject({ by: "mira", duration: 30 * MINUTE, attemptId: null });
     expect(await retainPod(word({ requestId: "r1" }, 0), world.ports, world.store)).toMatchObject({ kind: "noted" });
-    expect(world.keepOf()).toBeUndefined();
+    expect(world.keepOf()).toMatchObject({ declined: true });
+    expect(await retainPod(word({ requestId: "r1" }, 20), world.ports, world.store)).toMatchObject({ kind: "noted" });
+    expect(world.keepOf()).toMatchObject({ duration: 20 * MINUTE, refused: null });
+    expect(world.keepOf()?.declined).toBeUndefined();
+    expect(world.store.auditAfter(0, 9).map(({ act }) => act)).toEqual(Array(3).fill("pod.keep-asked"));
+  });
+
+  it.each([
+    ["before the pod is asked for", (one: GateRequest) => ({ ...one, state: { kind: "received" } })],
+    ["while its pod is being rented", (one: GateRequest) => one],
+  ])("that nothing is kept stands against keep_on_failure: %s", async (_, change) => {
+    const world = new World({ retention: { keep_on_failure: true, duration: 1800 } });
+    world.request(undefined, (one) => requestSchema.parse(change(one)));
+    const answer = await retainPod(word({ requestId: "r1" }, 0), world.ports, world.store);
+    expect(answer).toEqual({ kind: "noted", detail: "Its pod will not be kept." });
+    world.store.saveRequest({ ...(world.store.request("r1") as GateRequest), state: provisioning(ATTEMPT).state });
+    await reserveKeeping(world.asked(world.store.request("r1") as GateRequest), world.ports, world.store);
+    expect(world.account.totals().reserved).toBe(0);
+    expect(retain(world.keepOf(), attempt(), "failed", T0)).toBeNull();
+    // The pod was rented without its flag by then: no later word can keep it.
+    world.store.saveRequest({
+      ...(world.store.request("r1") as GateRequest),
+      state: requestSchema.parse({ ...provisioning(attempt()) }).state,
+    });
+    expect(await retainPod(word({ requestId: "r1" }, 30), world.ports, world.store)).toMatchObject({ kind: "refused" });
+  });
+
+  it("I9: keeps no pod whose minutes were refused: the answer says why, and the next attempt asks for what was said last", async () => {
+    const world = new World({ budget: { per_run: 0.6 } });
+    const rented = provisioning(attempt());
+    const asked = world.asked(
+      world.request(newKeep("mira", "a hang", HOUR), (one) => ({ ...one, state: rented.state })),
+    );
+    await reserveKeeping(asked, world.ports, world.store);
+    const answer = await retainPod(word({ requestId: "r1" }, 30), world.ports, world.store);
+    expect(answer).toMatchObject({ kind: "refused", detail: expect.stringContaining("The cap per run is $0.6000") });
+    expect(retain(world.keepOf(), attempt(), "failed", T0)).toBeNull();
+    const before = world.store.request("r1") as GateRequest;
+    const next = { ...provisioning({ ...ATTEMPT, id: "r1-2" }), keep: world.keepOf(), terms: before.terms };
+    world.store.saveRequest(requestSchema.parse({ ...next, state: reserving(next as GateRequest) }));
+    expect(await retainPod(word({ requestId: "r1" }, 30), world.ports, world.store)).toMatchObject({ kind: "noted" });
+    const again = { ...world.asked(world.store.request("r1") as GateRequest), id: "r1-2" };
+    await reserveKeeping(again, world.ports, world.store);
+    expect(world.keepOf()).toMatchObject({ attemptId: "r1-2", duration: 30 * MINUTE, refused: null });
+    expect(world.account.totals().reserved).toBe(500_000);
+  });
+
+  it("that nothing is kept stands, said while the account is asked for the minutes; another word is not lost then", async () => {
+    for (const [minutes, kept] of [
+      [0, { declined: true }],
+      [90, { by: "mira", failuresOnly: false, duration: 30 * MINUTE, refused: null }],
+    ] as const) {
+      const world = new World({ retention: { keep_on_failure: true, duration: 1800 } });
+      const asked = world.asked(world.request(undefined, (one) => ({ ...one, state: reserving(one) })));
+      const { account } = world.ports;
+      const meanwhile = {
+        ...account,
+        reserve: async (id: string, micros: number) => {
+          await retainPod(word({ requestId: "r1" }, minutes), world.ports, world.store);
+          return account.reserve(id, micros);
+        },
+      };
+      await reserveKeeping(asked, { ...world.ports, account: meanwhile }, world.store);
+      expect(world.keepOf()).toMatchObject(kept);
+    }
   });
 
   it("comes too late once the pod is being rented, is gone, or never was", async () => {
