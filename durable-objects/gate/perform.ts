@@ -20,14 +20,13 @@ import { moneyPorts, reserveMoney, settleMoney } from "./money.ts";
 import { observe, podFacts } from "./observe.ts";
 import { makePlan } from "./plan.ts";
 import type { GatePorts } from "./ports.ts";
-import { deletePod, listPods, verifyGone } from "./remove-pod.ts";
+import { deletePod, listPods, recordMs, verifyGone } from "./remove-pod.ts";
 import { releaseKeeping, reserveKeeping } from "./retention.ts";
 import type { Secrets } from "./secrets.ts";
 import type { Store } from "./store.ts";
 import { deletionBlocks } from "./strays.ts";
 
-/** What is read before a deletion may hold it up for so long at most. */
-const RECORD_MS = 5_000;
+/** What is read of a pod's log before its deletion may hold that up for so long at most. */
 const LOGS_MS = 2_000;
 
 export interface PerformContext {
@@ -110,7 +109,9 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
     }
     case "read-record": {
       const [answer, said] = await Promise.all([
-        ports.runpod.getPod(task.podId, { timeoutMs: RECORD_MS }),
+        ports.runpod.getPod(task.podId, {
+          timeoutMs: recordMs(context.request.terms?.configHash ?? null, context.store),
+        }),
         task.logs === true ? lastWordsOf(task.podId, ports) : null,
       ]);
       const price = answer.kind === "pod" ? answer.pod.costPerHour : null;

@@ -2,10 +2,21 @@
 import type { Done, UnknownOfRunPod } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { RunPodFailure } from "../../shared/runpod/failure.ts";
+import { limitMillis } from "../../shared/config/limits.ts";
 import type { GatePorts } from "./ports.ts";
+import type { Store } from "./store.ts";
 
 /** The part of a gate's ports that a removal needs. */
 export type RemovalPorts = Pick<GatePorts, "runpod" | "account" | "clock">;
+
+/** Where no configuration is known: the design's five seconds. */
+const RECORD_MS = 5_000;
+
+/** How long reading a pod's record may hold up its deletion (`limits.pod_record`). */
+export function recordMs(configHash: string | null, store: Pick<Store, "config">): Millis {
+  const config = configHash === null ? null : store.config(configHash);
+  return config === null ? RECORD_MS : limitMillis(config).pod_record;
+}
 
 /** A pod that is not there may have been deleted by cron while this gate was not: that is when it stopped to cost. */
 export async function deletePod(podId: string, { runpod, account, clock }: RemovalPorts): Promise<Done> {

@@ -33,7 +33,7 @@ import { openCost } from "./costs.ts";
 import { costAtMost, spendUnasked } from "./money.ts";
 import type { GatePorts } from "./ports.ts";
 import type { RemovedPod } from "./removals.ts";
-import { deletePod, listPods, verifyGone } from "./remove-pod.ts";
+import { deletePod, listPods, recordMs, verifyGone } from "./remove-pod.ts";
 import type { LedgerLine, Store, StoredTask, StrayRow } from "./store.ts";
 import { readStored } from "./stored-json.ts";
 
@@ -201,7 +201,7 @@ export async function strayDone(task: StoredTask, ports: GatePorts, store: Store
   const row = store.stray(task.subject);
   if (row === null) return store.removeTask(task.id);
   const step = readStored(taskSchema, task.payload);
-  const done = step.ok && strayRecord(row, store).readable ? await performStep(step.value, ports) : null;
+  const done = step.ok && strayRecord(row, store).readable ? await performStep(step.value, ports, store) : null;
   if (done === null) return ports.sql.transaction(() => takeAnew(task, row, step.ok, ports, store));
   ports.sql.transaction(() => takeStep(task, row, done, ports, store));
   await tellAccount(row.pod_id, ports, store);
@@ -260,9 +260,9 @@ function scopeOf(attempt: Attempt, store: Store): TeardownScope {
 }
 
 /** The removal's own steps; a stray has none on GitHub's side. Null: this is none of them. */
-async function performStep(task: z.infer<typeof taskSchema>, ports: GatePorts): Promise<Done | null> {
+async function performStep(task: z.infer<typeof taskSchema>, ports: GatePorts, store: Store): Promise<Done | null> {
   if (task.kind === "read-record") {
-    const answer = await ports.runpod.getPod(task.podId, { timeoutMs: 5_000 });
+    const answer = await ports.runpod.getPod(task.podId, { timeoutMs: recordMs(store.meta("last_config"), store) });
     const price = answer.kind === "pod" ? answer.pod.costPerHour : null;
     return { task: task.kind, outcome: { pricePerHour: price !== null && price > 0 ? price : null } };
   }

@@ -5,6 +5,7 @@
 import { CONFIG_PATH, type Lane, type RepositoryConfig } from "./schema.ts";
 import { isH100Class, MIN_CUDA_VERSION } from "../runpod/default-tiers.ts";
 import { LANE_NAME } from "./schema-parts.ts";
+import { waitFindings } from "./wait-checks.ts";
 
 export interface Finding {
   readonly path: readonly PropertyKey[];
@@ -24,6 +25,7 @@ export function crossChecks(config: RepositoryConfig): Finding[] {
     ...laneFindings(config),
     ...ownerFindings(config),
     ...nameFindings(config),
+    ...waitFindings(config),
     ...workflowFindings(config),
   ];
 }
@@ -135,7 +137,11 @@ function limitFindings(config: RepositoryConfig): Finding[] {
   atMost("limits", "lifetime", limits.lifetime, "backstop", limits.backstop);
   atMost("limits", "delete_pause_base", limits.delete_pause_base, "delete_pause_cap", limits.delete_pause_cap);
   atMost("retention", "duration", retention.duration, "max_retention", retention.max_retention);
-  atMost("merge_queue", "margin", config.merge_queue.margin, "default_timeout", config.merge_queue.default_timeout);
+  const { margin, default_timeout: timeout } = config.merge_queue;
+  if (margin >= timeout) {
+    const message = `${margin} s leave nothing of \`merge_queue.default_timeout\` (${timeout} s): every group would time out at once`;
+    found.push(finding(["merge_queue", "margin"], message, "Lower `margin` or raise `default_timeout`."));
+  }
   const paid = limits.acceptance + limits.lifetime;
   if (limits.reservation < paid) {
     found.push(
@@ -322,25 +328,9 @@ function nameFindings(config: RepositoryConfig): Finding[] {
     "stage",
   );
   twice(["pre_gate"], config.pre_gate, "check");
-  const aggregate = config.aggregator.name;
-  for (const [index, check] of config.required_checks.entries()) {
-    if (aggregate === null || (check.name !== aggregate && !check.waits_for.includes(aggregate))) continue;
-    found.push(
-      finding(
-        ["required_checks", index, check.name === aggregate ? "name" : "waits_for"],
-        "the aggregator cannot wait for its own check",
-        "Remove it here; only branch protection names it.",
-      ),
-    );
-  }
-  if (config.pre_gate.includes(config.check.name)) {
-    found.push(
-      finding(
-        ["pre_gate", config.pre_gate.indexOf(config.check.name)],
-        "the gate cannot wait for its own check",
-        "Remove it here.",
-      ),
-    );
-  }
+  twice(["merge_queue", "pre_gate"], config.merge_queue.pre_gate, "check");
+  twice(["evidence", "test_steps"], config.evidence.test_steps, "step");
+  for (const [index, check] of config.required_checks.entries())
+    twice(["required_checks", index, "waits_for"], check.waits_for, "check");
   return found;
 }

@@ -3,6 +3,7 @@ import type * as z from "zod";
 import { unreachable } from "../result.ts";
 import type { Finding } from "./checks.ts";
 import { knownKeysAt } from "./json-schema.ts";
+import { retired } from "./retired.ts";
 
 type Issue = z.core.$ZodIssue;
 
@@ -16,6 +17,15 @@ export function explainIssue(issue: Issue, limit: number): Finding[] {
 }
 
 function unknownKey(path: readonly PropertyKey[], key: string): Finding {
+  const gone = retired([...path, key]);
+  if (gone !== null) {
+    return {
+      path: [...path, key],
+      at: "key",
+      message: `\`${key}\` is no key any more: ${gone.why}`,
+      fix: "Remove it.",
+    };
+  }
   const known = knownKeysAt(path);
   const nearest = nearestName(key, known);
   const place = path.length === 0 ? "at the top level" : `under \`${path.map(String).join(".")}\``;

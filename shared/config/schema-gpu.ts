@@ -108,12 +108,6 @@ export const runnerSchema = z
       .default("repository")
       .describe("Where runners register. `organization` allows a group restricted to the trusted workflow."),
     group_id: idText.default("1").describe("Runner group id, quoted; 1 is the default group."),
-    label_prefix: z
-      .string()
-      .regex(/^[a-z0-9][a-z0-9-]{0,29}$/, "must be lower case letters, digits and dashes")
-      .default("gpu-gate")
-      .describe("First part of runner names and of the attempt's label."),
-    run_as: z.enum(["runner", "root"]).default("runner").describe("User that the runner process runs as on the pod."),
     release_warning_days: z
       .int()
       .min(1)

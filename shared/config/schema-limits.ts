@@ -36,7 +36,6 @@ export const limitsSchema = z
     absence_after_create: seconds(120, 900, "A 404 on delete counts only this long after our create."),
     absence_list_gap: seconds(10, 120, "Least time between the two complete lists that prove absence."),
     deletion_unproven: seconds(600, 7200, "After this the check says that deletion is not proven."),
-    owner_grace: seconds(300, 1800, "Time a completed owner run has to clean up before the reaper does."),
     reconcile: seconds(300, 3600, "Pause between two comparisons with GitHub."),
     market_cache: seconds(300, 3600, "How long prices, stock and RunPod's contract may be reused."),
     bad_host_memory: seconds(21_600, 604_800, "How long a bad host is avoided.", 0),

@@ -4,6 +4,7 @@
  * done instead.
  */
 import * as z from "zod";
+import { RETIRED } from "./retired.ts";
 import { repositoryConfigSchema, type RepositoryConfig } from "./schema.ts";
 
 /** The reaper never spared a pod for longer, whatever was written: up to twelve hours could be. */
@@ -19,6 +20,18 @@ const older = z.looseObject({
 /** Null: no version wrote this. */
 export function storedConfig(value: unknown): RepositoryConfig | null {
   const fitted = older.safeParse(value);
-  const parsed = repositoryConfigSchema.safeParse(fitted.success ? fitted.data : value);
+  const known = fitted.success ? withoutRetired(fitted.data) : value;
+  const parsed = repositoryConfigSchema.safeParse(known);
   return parsed.success ? parsed.data : null;
+}
+
+/** Every key of its day was stored, with its default: those that are gone since then, too. */
+function withoutRetired(config: object): object {
+  const rest = structuredClone(config) as Record<string, unknown>;
+  for (const { path } of RETIRED) {
+    const [section = "", key = ""] = path;
+    const part = rest[section];
+    if (typeof part === "object" && part !== null) Reflect.deleteProperty(part, key);
+  }
+  return rest;
 }

@@ -86,7 +86,6 @@ describe("what is accepted", () => {
       delete_retry: 5,
       delete_pause_base: 15,
       delete_pause_cap: 300,
-      owner_grace: 300,
       reconcile: 300,
       reservation: 4320,
     });
@@ -174,6 +173,34 @@ describe("what is refused, with its place and the way out", () => {
     ["workflows: {execute: ../x.yml}", "workflows.execute: it must be `.github/workflows/<name>.yml`"],
     ["pre_gate: [CI GPU gate]", "pre_gate[0]: the gate cannot wait for its own check"],
     ["pre_gate: [a, a]", "pre_gate[1]: check `a` is listed twice"],
+    ["merge_queue: {pre_gate: [CI GPU gate]}", "merge_queue.pre_gate[0]: the gate cannot wait for its own check"],
+    ["merge_queue: {pre_gate: [a, a]}", "merge_queue.pre_gate[1]: check `a` is listed twice"],
+    [
+      "pre_gate: [All]\naggregator: {name: All}\nrequired_checks: [{name: CI GPU gate, report: must}]",
+      "pre_gate[0]: the gate cannot wait for a check that waits for the gate: `All` waits for `CI GPU gate`",
+    ],
+    [
+      "merge_queue: {pre_gate: [All]}\naggregator: {name: All}\nrequired_checks: [{name: X, waits_for: [CI GPU gate]}]",
+      "merge_queue.pre_gate[0]: the gate cannot wait for a check that waits for the gate: `All` waits for `X` waits for `CI GPU gate`",
+    ],
+    [
+      "pre_gate: [X]\nrequired_checks: [{name: X, waits_for: [CI GPU gate]}]",
+      "pre_gate[0]: the gate cannot wait for a check that waits for the gate: `X` waits for `CI GPU gate`",
+    ],
+    ["required_checks: [{name: X, waits_for: [X]}]", "required_checks[0].waits_for[0]: `X` waits for itself"],
+    [
+      "required_checks: [{name: X, waits_for: [Y]}, {name: Y, waits_for: [X]}]",
+      "required_checks[0].waits_for[0]: `X` waits for itself: `Y`, which waits for `X`",
+    ],
+    ["required_checks: [{name: X, waits_for: [Y, Y]}]", "required_checks[0].waits_for[1]: check `Y` is listed twice"],
+    ["evidence: {test_steps: [T, T]}", "evidence.test_steps[1]: step `T` is listed twice"],
+    [
+      "merge_queue: {margin: 100, default_timeout: 100}",
+      "merge_queue.margin: 100 s leave nothing of `merge_queue.default_timeout` (100 s)",
+    ],
+    ["limits: {owner_grace: 300}", "limits.owner_grace: `owner_grace` is no key any more: it never had an effect"],
+    ["runner: {label_prefix: x}", "runner.label_prefix: `label_prefix` is no key any more: it never had an effect"],
+    ["runner: {run_as: root}", "runner.run_as: `run_as` is no key any more: it never had an effect"],
     [
       "aggregator: {name: All}\nrequired_checks: [{name: All}]",
       "required_checks[0].name: the aggregator cannot wait for its own check",
@@ -194,6 +221,14 @@ describe("what is refused, with its place and the way out", () => {
         .map((problem) => problemText(problem, "f"))
         .join("\n"),
     ).toContain(expected);
+  });
+
+  test.each([
+    "pre_gate: [All]\naggregator: {name: All}\nrequired_checks: [{name: Docs}]",
+    "merge_queue: {margin: 99, default_timeout: 100}",
+    "required_checks: [{name: X, waits_for: [Y]}, {name: Y, waits_for: [Z]}]",
+  ])("and this is no circle: %s", (line) => {
+    accepted(`version: 1\n${line}\n`);
   });
 
   test.each([

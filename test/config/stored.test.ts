@@ -27,6 +27,14 @@ it("a keeping longer than the reaper spares reads as what was spared", () => {
   expect(storedConfig(long)?.retention).toEqual({ keep_on_failure: false, duration: 10_800, max_retention: 10_800 });
 });
 
+it("keys that nothing read are left out", () => {
+  const old = stored((config) => {
+    Object.assign(config["limits"] ?? {}, { owner_grace: 300 });
+    Object.assign(config["runner"] ?? {}, { label_prefix: "gpu-gate", run_as: "root" });
+  });
+  expect(storedConfig(old)).toEqual(configFrom());
+});
+
 it.each([null, "text", [], {}, { version: 2 }, { version: 1, gpu: null }, { version: 1, colour: "blue" }])(
   "what no version wrote is no configuration: %j",
   (value) => {
