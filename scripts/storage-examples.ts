@@ -190,6 +190,7 @@ class Life {
         vramMb: 16_376,
         driverCuda: "12.8",
         nvrtc: "12.8",
+        kernel: "passed",
         count: 1,
         scriptHash: "0c1d2e3f405162738495a6b7c8d9eafb0c1d2e3f405162738495a6b7c8d9eafb",
       };

@@ -542,7 +542,7 @@ export class World implements WorldView {
             return gate.podCall(attempt, nonce, { kind: "exit", code, reason, gpuUuid: gpuUuid ?? null });
           }
           const proof = podProofSchema.parse(body);
-          const { podId, gpuName, gpuUuid, vramMb, cuda, nvrtc, gpuCount, scriptSha256 } = proof;
+          const { podId, gpuName, gpuUuid, vramMb, cuda, nvrtc, smoke, gpuCount, scriptSha256 } = proof;
           return gate.podCall(attempt, nonce, {
             kind: "proof",
             proof: {
@@ -552,6 +552,7 @@ export class World implements WorldView {
               vramMb,
               driverCuda: cuda,
               nvrtc,
+              kernel: smoke,
               count: gpuCount,
               scriptHash: scriptSha256,
             },

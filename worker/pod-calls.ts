@@ -63,10 +63,20 @@ async function readWord(request: Request, what: "proof" | "exit"): Promise<PodWo
   }
   const proof = podProofSchema.safeParse(json);
   if (!proof.success) return null;
-  const { podId, gpuName, gpuUuid, vramMb, cuda, nvrtc, gpuCount, scriptSha256, sinceStart } = proof.data;
+  const { podId, gpuName, gpuUuid, vramMb, cuda, nvrtc, smoke, gpuCount, scriptSha256, sinceStart } = proof.data;
   return {
     kind: "proof",
-    proof: { podId, gpuName, gpuUuid, vramMb, driverCuda: cuda, nvrtc, count: gpuCount, scriptHash: scriptSha256 },
+    proof: {
+      podId,
+      gpuName,
+      gpuUuid,
+      vramMb,
+      driverCuda: cuda,
+      nvrtc,
+      kernel: smoke,
+      count: gpuCount,
+      scriptHash: scriptSha256,
+    },
     upMs: upMs(sinceStart),
   };
 }

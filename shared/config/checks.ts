@@ -111,6 +111,7 @@ function gpuFindings(config: RepositoryConfig): Finding[] {
       );
     }
   }
+  found.push(...nvrtcFindings(config));
   for (const [index, version] of config.gpu.cuda_versions.entries()) {
     const [major = 0, minor = 0] = version.split(".").map(Number);
     const [floor = 0, floorMinor = 0] = CUDA_FLOOR;
@@ -120,6 +121,25 @@ function gpuFindings(config: RepositoryConfig): Finding[] {
     }
   }
   return found;
+}
+
+/** Half a map buys pods that refuse themselves: the driver, which nobody knows before, decides which NVRTC is asked for. */
+function nvrtcFindings({ gpu }: RepositoryConfig): Finding[] {
+  const has = (version: "12.6" | "12.8"): boolean => gpu.nvrtc[version] !== undefined;
+  if (!has("12.6") && !has("12.8")) return [];
+  return (["12.6", "12.8"] as const).flatMap((version) => {
+    const drivers = gpu.cuda_versions.filter((driver) => nvrtcFor(driver) === version);
+    if (has(version) || drivers.length === 0) return [];
+    const message = `NVRTC ${version} is missing, which pods with a driver of CUDA ${drivers.join(", ")} need: each would be bought and refused`;
+    const fix = `Add \`${version}\`, or take these out of \`gpu.cuda_versions\`, or leave \`gpu.nvrtc\` out: then no kernel is run.`;
+    return [finding(["gpu", "nvrtc"], message, fix)];
+  });
+}
+
+/** Which NVRTC a pod with this driver takes, as `pod/start.sh` decides it. */
+function nvrtcFor(driver: string): "12.6" | "12.8" {
+  const [major = 0, minor = 0] = driver.split(".").map(Number);
+  return major > 12 || (major === 12 && minor >= 8) ? "12.8" : "12.6";
 }
 
 function limitFindings(config: RepositoryConfig): Finding[] {

@@ -16,6 +16,10 @@ export function explainIssue(issue: Issue, limit: number): Finding[] {
   return [{ path: issue.path, at: "value", message, fix }];
 }
 
+/** The names look like any CUDA version, and the nearest one is seldom what was meant. */
+const NVRTC_VERSIONS =
+  "The versions are 12.6 and 12.8: drivers of CUDA 12.8 and newer, 13.0 included, take 12.8, those of 12.6 and 12.7 take 12.6.";
+
 function unknownKey(path: readonly PropertyKey[], key: string): Finding {
   const gone = retired([...path, key]);
   if (gone !== null) {
@@ -25,6 +29,10 @@ function unknownKey(path: readonly PropertyKey[], key: string): Finding {
       message: `\`${key}\` is no key any more: ${gone.why}`,
       fix: "Remove it.",
     };
+  }
+  if (path.join(".") === "gpu.nvrtc") {
+    const message = `\`${key}\` is no NVRTC that a pod takes`;
+    return { path: [...path, key], at: "key", message, fix: NVRTC_VERSIONS };
   }
   const known = knownKeysAt(path);
   const nearest = nearestName(key, known);

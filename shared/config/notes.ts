@@ -16,7 +16,14 @@ export interface Note {
 }
 
 export function configNotes(config: RepositoryConfig): readonly Note[] {
-  return [...moneyNotes(config)];
+  return [...moneyNotes(config), ...proofNotes(config)];
+}
+
+function proofNotes({ gpu }: RepositoryConfig): readonly Note[] {
+  if (Object.keys(gpu.nvrtc).length > 0) return [];
+  const say =
+    "It is empty, so a pod proves its GPU by what the driver says of it (name, memory, CUDA version, no memory errors) and runs no kernel before it registers. The check says so. `docs/pod.md` tells how to name the NVRTC that a kernel is compiled with.";
+  return [{ key: "gpu.nvrtc", say }];
 }
 
 /** A price of a whole pod that a plan may reserve at. */
@@ -77,22 +84,23 @@ function moneyNotes(config: RepositoryConfig): readonly Note[] {
     const say = `${reserves(most)}, and \`${cap.key}\` is ${cap.usd}. Runs end over-budget while any GPU of the plan costs more than USD ${fits} an hour, or its price is not known. Write ${dollarsUp(attemptAt(most))} or more, or set \`gpu.price_ceiling_usd_per_hour: ${fits}\`, which leaves out the dearer ones.`;
     notes.push({ key: cap.key, say });
   }
-  return [...notes, ...keepingNotes(config, cap, sure, most)];
+  const keeping = keepingNote(config, config.retention.duration);
+  return keeping === null ? notes : [...notes, keeping];
 }
 
-/** The minutes of a keeping are reserved beside the attempt, or the pod is not kept. */
-function keepingNotes(
-  config: RepositoryConfig,
-  cap: { readonly key: string; readonly usd: number },
-  sure: Price | null,
-  most: Price,
-): readonly Note[] {
+/**
+ * The minutes of a keeping are reserved beside the attempt, or the pod is not kept: why a keeping of `wished` seconds will or
+ * may find no room. Null: it always has.
+ */
+export function keepingNote(config: RepositoryConfig, wished: number): Note | null {
+  const cap = tightestCap(config);
+  const { sure, most } = pricesOf(config);
   const { reservation } = config.limits;
-  const { duration } = config.retention;
+  const duration = Math.min(wished, config.retention.max_retention);
   const both = (price: Price): number => reserved(price.usdPerHour, reservation + duration);
   const certain = sure !== null && both(sure) > cap.usd;
   const price = certain ? sure : most;
-  if (both(price) <= cap.usd) return [];
+  if (both(price) <= cap.usd) return null;
   const fits = Math.floor((cap.usd * 3600) / price.usdPerHour - reservation);
   const less = fits >= 60 ? `, ask for ${Math.floor(fits / 60)} minutes or fewer` : "";
   const say = `Keeping a pod for ${duration} s reserves its time beside the attempt's: together ${dollars(both(price))} for ${price.of}, and \`${cap.key}\` is ${cap.usd}. ${
@@ -100,7 +108,7 @@ function keepingNotes(
       ? "While that GPU is for rent no pod is kept for so long"
       : "With a plan as dear as that no pod is kept for so long"
   }, and the check says so. Write ${dollarsUp(both(price))} or more there${less}, or take the dear GPUs out of \`gpu.tiers\`.`;
-  return [{ key: "retention.duration", say }];
+  return { key: "retention.duration", say };
 }
 
 /** USD that a pod at this price reserves for so many seconds. */

@@ -96,7 +96,9 @@ export const gpuSchema = z
         }),
       )
       .default({})
-      .describe("NVRTC by version for the proof before registration; a version without an entry must be in the image."),
+      .describe(
+        "NVRTC with which a pod compiles and runs a kernel before it registers: 12.8 for drivers of CUDA 12.8 and newer, 12.6 for older ones. All that `cuda_versions` can reach, or none: empty, no kernel is run.",
+      ),
   })
   .prefault({})
   .describe("The rented GPU.");

@@ -90,7 +90,7 @@ export function checkView(request: GateRequest, queue: QueueInfo): CheckView {
       return view(
         "in_progress",
         state.testsStarted ? "GPU tests are running" : "The GPU machine is starting its job",
-        gpuLine(request),
+        [gpuLine(request), notKept(request)].filter(Boolean).join(" "),
       );
     case "cleaning":
       return state.attempt?.pod === null || state.attempt === null
@@ -133,7 +133,7 @@ function concluded(request: GateRequest, ended: Verdict, name: string, series: n
     status: "completed",
     conclusion: shadow ? "success" : conclusionOf[ended.kind],
     title: title(ended, request),
-    summary: [detailOf(ended), "", ...costLines(request), ...nextLines(ended, request)].join("\n"),
+    summary: [detailOf(ended), "", ...costLines(ended, request), ...nextLines(ended, request)].join("\n"),
     text: details(request),
     approveButton: mayBeApproved(ended, request),
   };
@@ -180,7 +180,7 @@ function title(ended: Verdict, request: GateRequest): string {
   }
 }
 
-function costLines(request: GateRequest): string[] {
+function costLines(ended: Verdict, request: GateRequest): string[] {
   if (request.counts.pods === 0) return ["Nothing was rented: this cost nothing.", ""];
   const seconds = Math.round(request.paidMs / 1000);
   const until = request.keep?.until ?? null;
@@ -193,7 +193,9 @@ function costLines(request: GateRequest): string[] {
     ];
   }
   const pods = request.counts.pods === 1 ? "one pod" : `${request.counts.pods} pods`;
-  return [`Paid: ${dollars(request.spentMicros)} for ${seconds} s of ${pods}. ${gpuLine(request)}`, ""];
+  const paid = `Paid: ${dollars(request.spentMicros)} for ${seconds} s of ${pods}. ${gpuLine(request)}`;
+  const refused = conclusionOf[ended.kind] === "success" ? "" : notKept(request);
+  return [paid, ...(refused === "" ? [] : ["", refused]), ""];
 }
 
 function nextLines(ended: Verdict, request: GateRequest): string[] {
@@ -234,6 +236,11 @@ function triedTable(request: GateRequest): string[] {
   ];
 }
 
+const KERNEL_PROOF = {
+  passed: ", and a kernel compiled and run on it",
+  off: ", by its driver alone: no kernel was run",
+} as const;
+
 function details(request: GateRequest): string {
   const rows: [string, string][] = [
     ["Request", request.id],
@@ -254,7 +261,10 @@ function details(request: GateRequest): string {
       ["Execute run", attempt.run?.runId ?? "none"],
     );
     if (attempt.knownBad > 0) rows.push(["Failures of this GPU lately", String(attempt.knownBad)]);
-    if (attempt.proof !== null) rows.push(["GPU proof", `${attempt.proof.gpuName}, CUDA ${attempt.proof.driverCuda}`]);
+    if (attempt.proof !== null) {
+      const { gpuName, driverCuda, kernel } = attempt.proof;
+      rows.push(["GPU proof", `${gpuName}, CUDA ${driverCuda}${kernel === undefined ? "" : KERNEL_PROOF[kernel]}`]);
+    }
   }
   return [
     "<details><summary>Evidence</summary>",
@@ -296,7 +306,14 @@ function reason(request: GateRequest): string {
 function gpuLine(request: GateRequest): string {
   if (request.gpu === null) return "";
   const price = request.pricePerHour === null ? "" : ` at USD ${request.pricePerHour}/h`;
-  return `GPU: ${inMarkdown(request.gpu)}${price}.`;
+  const proof = request.kernel === "off" ? ", proven by its driver alone: no kernel was run, `gpu.nvrtc` is empty" : "";
+  return `GPU: ${inMarkdown(request.gpu)}${price}${proof}.`;
+}
+
+/** What became of the word to keep the pod where there is no money for it; nothing else is told before the end. */
+function notKept({ keep }: GateRequest): string {
+  if (keep === undefined || keep.refused === null || keep.declined === true) return "";
+  return `The pod is not kept for debugging: ${inMarkdown(keep.refused, DETAIL_LIMIT)}`;
 }
 
 export function dollars(micros: number): string {

@@ -174,6 +174,7 @@ function proof(request: GateRequest, event: Extract<GateEvent, { kind: "proof" }
     uuid: given.gpuUuid,
     knownBad,
     driverCuda: given.driverCuda,
+    kernel: given.kernel ?? null,
     script: given.scriptHash,
     at: around.now,
   });

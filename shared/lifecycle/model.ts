@@ -177,6 +177,8 @@ export const proofSchema = z.object({
   vramMb: z.number(),
   driverCuda: z.string(),
   nvrtc: z.string().nullable(),
+  /** Whether a kernel was compiled and run on it; absent in proofs from before this was kept. */
+  kernel: z.enum(["passed", "off"]).optional(),
   count: z.number().int(),
   scriptHash: z.string().nullable(),
 });
@@ -471,6 +473,8 @@ export const requestSchema = z.object({
   spentMicros: micros,
   paidMs: millis,
   gpu: z.string().nullable(),
+  /** Whether the pod whose job ran had run a kernel before; see the proof. */
+  kernel: z.enum(["passed", "off"]).optional(),
   pricePerHour: z.number().nullable(),
   tests: z.object({ count: z.number().int(), seconds: z.number().nullable() }).nullable(),
   failedSteps: z.array(z.string()),

@@ -129,6 +129,8 @@ describe("a healthy deployment", () => {
     for (const what of ["branch rule", "check's producer", "runner group", "configuration", "granted permissions"]) {
       expect(out).toMatch(new RegExp(`^ok +octo/lab: ${what} `, "m"));
     }
+    // What is valid in its configuration and may still surprise.
+    expect(out).toMatch(/^warning +octo\/lab: gpu\.nvrtc .*runs no kernel/m);
     for (const what of ["list", "delete", "balance"]) expect(out).toMatch(new RegExp(`^ok +RunPod: ${what} `, "m"));
     expect(out).toMatch(/^warning +Runner release +could not be told/m);
   });

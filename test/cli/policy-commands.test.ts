@@ -317,6 +317,18 @@ describe("gpu-gate config", () => {
     expect(out).toContain("queue_wait: 21600");
   });
 
+  test("check tells beside its output what is valid and may still surprise", async () => {
+    const { code, out, errors } = await gate(["config", "check", "--json"]);
+    expect(code).toBe(0);
+    expect(JSON.parse(out)).toHaveProperty("config.version", 1);
+    const notes = errors.trimEnd().split("\n");
+    expect(notes.map((line) => line.split(": ").slice(0, 2).join(": "))).toEqual([
+      "note: retention.duration",
+      "note: gpu.nvrtc",
+    ]);
+    expect(errors).toContain("runs no kernel before it registers");
+  });
+
   test("what check prints is itself a configuration with the same hash", async () => {
     const first = await gate(["config", "check"]);
     await write("effective.yml", first.out);

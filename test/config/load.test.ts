@@ -48,6 +48,9 @@ function onlyProblem(text: string): string {
   return found[0] ?? "";
 }
 
+/** One entry of `gpu.nvrtc`. */
+const NVRTC = `{url: "https://files.example/nvrtc.whl", sha256: "${"0".repeat(64)}"}`;
+
 const change = (from: string, to: string): string => {
   expect(VALID).toContain(from);
   return VALID.replace(from, to);
@@ -169,6 +172,18 @@ describe("what is refused, with its place and the way out", () => {
       "gpu: {nvrtc: {'12.8': {url: 'http://example.org/x', sha256: aa}}}",
       "gpu.nvrtc.12.8.url: it must be an https:// address",
     ],
+    [
+      `gpu: {nvrtc: {"12.8": ${NVRTC}}}`,
+      "gpu.nvrtc: NVRTC 12.6 is missing, which pods with a driver of CUDA 12.6, 12.7 need: each would be bought and refused",
+    ],
+    [
+      `gpu: {cuda_versions: ["12.8", "13.0"], nvrtc: {"12.6": ${NVRTC}}}`,
+      "gpu.nvrtc: NVRTC 12.8 is missing, which pods with a driver of CUDA 12.8, 13.0 need",
+    ],
+    [
+      `gpu: {nvrtc: {"13.0": ${NVRTC}}}`,
+      "gpu.nvrtc.13.0: `13.0` is no NVRTC that a pod takes. The versions are 12.6 and 12.8: drivers of CUDA 12.8 and newer, 13.0 included, take 12.8",
+    ],
     ['check: {name: "a\\nb"}', "check.name: it must be one line"],
     ["workflows: {execute: ../x.yml}", "workflows.execute: it must be `.github/workflows/<name>.yml`"],
     ["pre_gate: [CI GPU gate]", "pre_gate[0]: the gate cannot wait for its own check"],
@@ -227,8 +242,11 @@ describe("what is refused, with its place and the way out", () => {
     "pre_gate: [All]\naggregator: {name: All}\nrequired_checks: [{name: Docs}]",
     "merge_queue: {margin: 99, default_timeout: 100}",
     "required_checks: [{name: X, waits_for: [Y]}, {name: Y, waits_for: [Z]}]",
-  ])("and this is no circle: %s", (line) => {
-    accepted(`version: 1\n${line}\n`);
+    `gpu: {nvrtc: {"12.6": ${NVRTC}, "12.8": ${NVRTC}}}`,
+    `gpu: {cuda_versions: ["12.8", "13.0"], nvrtc: {"12.8": ${NVRTC}}}`,
+    `gpu: {cuda_versions: ["12.6", "12.7"], nvrtc: {"12.6": ${NVRTC}}}`,
+  ])("and nothing is wrong with %s", (line) => {
+    expect(accepted(`version: 1\n${line}\n`).version).toBe(1);
   });
 
   test.each([

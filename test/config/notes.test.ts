@@ -44,6 +44,16 @@ describe("a cap below what is reserved", () => {
   });
 });
 
+describe("the proof without a kernel", () => {
+  const file = { url: "https://files.example/nvrtc.whl", sha256: "0".repeat(64) };
+  const keys = (gpu: RepositoryConfigInput["gpu"]) => configNotes(configFrom({ gpu })).map(({ key }) => key);
+
+  it("is told while no NVRTC is named", () => {
+    expect(keys({})).toContain("gpu.nvrtc");
+    expect(keys({ nvrtc: { "12.6": file, "12.8": file } })).not.toContain("gpu.nvrtc");
+  });
+});
+
 describe("a keeping that cannot be granted", () => {
   it("the defaults rent too dear a GPU for an hour of keeping, and say so", () => {
     const [[key, say] = ["", ""], ...more] = told({});

@@ -250,6 +250,7 @@ async function serve(request: IncomingMessage, secret: string, gate: Gate | null
       vramMb: proof.vramMb,
       driverCuda: proof.cuda,
       nvrtc: proof.nvrtc,
+      kernel: proof.smoke,
       count: proof.gpuCount,
       scriptHash: proof.scriptSha256,
     },

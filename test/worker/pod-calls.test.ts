@@ -69,6 +69,7 @@ describe("a pod's call", () => {
             vramMb: 16_376,
             driverCuda: "12.8",
             nvrtc: "12.6",
+            kernel: "passed",
             count: 1,
             scriptHash: "e".repeat(64),
           },

@@ -256,6 +256,7 @@ export function book(request: GateRequest, attempt: Attempt, teardown: Cleaning[
     spentMicros: request.spentMicros + (window.micros ?? 0),
     paidMs: request.paidMs + window.ms,
     gpu: attempt.pod?.gpuId ?? request.gpu,
+    kernel: attempt.pod === null ? request.kernel : attempt.proof?.kernel,
     pricePerHour: teardown.recordPrice ?? attempt.pod?.pricePerHour ?? request.pricePerHour,
   };
 }

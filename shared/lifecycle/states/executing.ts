@@ -61,6 +61,7 @@ export function startExecuting(
     // A pod that registered breaks the row of pods that never did.
     counts: { ...request.counts, startupFailures: 0 },
     gpu: attempt.pod?.gpuId ?? null,
+    kernel: attempt.proof?.kernel,
     pricePerHour: attempt.pod?.pricePerHour ?? null,
   };
   return go(accepted, state, observe(accepted, state), around.now, {
