@@ -5,6 +5,7 @@
  * reservation, no keeping; the run itself goes on without. A pod that is kept already may be kept longer, again only when
  * the added minutes can be reserved.
  */
+import { keepingNote } from "../../shared/config/notes.ts";
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import { microUsd, reservationOf } from "../../shared/cost/estimate.ts";
 import { declinedKeep, newKeep, type Keep } from "../../shared/lifecycle/keep.ts";
@@ -91,7 +92,11 @@ function noteWord(requestId: string, word: RetainWord, ports: GatePorts, store: 
   if (attempt !== null && before?.attemptId === attempt.id && before.refused !== null)
     return refuse(`Nothing was reserved for keeping this request's pod. ${before.refused}`);
   note({ ...newKeep(word.by, word.reason, word.minutes * 60_000), ...attached(before) });
-  return { kind: "noted", detail: "Its pod is kept if the GPU job does not pass and the budget has room for it." };
+  const detail = "Its pod is kept if the GPU job does not pass and the budget has room for it.";
+  const config = request.terms === null ? null : store.config(request.terms.configHash);
+  // The operator's word for this run stands in place of the caps that are reckoned with here.
+  const room = config === null || request.liftedMicros !== undefined ? null : keepingNote(config, word.minutes * 60);
+  return { kind: "noted", detail: room === null ? detail : `${detail} ${room.say}` };
 }
 
 /** A later word about the same pod changes who and why; the minutes that were reserved stay. */

@@ -266,6 +266,21 @@ describe("a maintainer's word", () => {
     expect(await retainPod(word({ requestId: "r1" }, 30), world.ports, world.store)).toMatchObject({ kind: "refused" });
   });
 
+  it("is told at once when the budget has no room for it", async () => {
+    const noted = async (input: Partial<RepositoryConfigInput>, minutes: number) => {
+      const world = new World(input);
+      world.request(undefined, (one) => requestSchema.parse({ ...one, state: { kind: "received" } }));
+      return retainPod(word({ requestId: "r1" }, minutes), world.ports, world.store);
+    };
+    const plain = "Its pod is kept if the GPU job does not pass and the budget has room for it.";
+    const detail = expect.stringMatching(/Keeping a pod for 3600 s reserves .* ask for 48 minutes or fewer/);
+    expect(await noted({}, 60)).toEqual({ kind: "noted", detail });
+    // The reviewed price leaves room for so long; the ceiling, which a plan may come to, would not.
+    expect(await noted({}, 48)).toMatchObject({ detail: expect.stringContaining("as dear as that") });
+    expect(await noted({}, 40)).toEqual({ kind: "noted", detail: plain });
+    expect(await noted({ budget: { per_run: 3.52 } }, 60)).toEqual({ kind: "noted", detail: plain });
+  });
+
   it("I9: keeps no pod whose minutes were refused: the answer says why, and the next attempt asks for what was said last", async () => {
     const world = new World({ budget: { per_run: 0.6 } });
     const rented = provisioning(attempt());
@@ -277,8 +292,8 @@ describe("a maintainer's word", () => {
     expect(answer).toMatchObject({ kind: "refused", detail: expect.stringContaining("The cap per run is $0.6000") });
     expect(retain(world.keepOf(), attempt(), "failed", T0)).toBeNull();
     const before = world.store.request("r1") as GateRequest;
-    const next = { ...provisioning({ ...ATTEMPT, id: "r1-2" }), keep: world.keepOf(), terms: before.terms };
-    world.store.saveRequest(requestSchema.parse({ ...next, state: reserving(next as GateRequest) }));
+    const next = provisioning({ ...ATTEMPT, id: "r1-2" });
+    world.store.saveRequest({ ...next, keep: world.keepOf(), terms: before.terms, state: reserving(next) });
     expect(await retainPod(word({ requestId: "r1" }, 30), world.ports, world.store)).toMatchObject({ kind: "noted" });
     const again = { ...world.asked(world.store.request("r1") as GateRequest), id: "r1-2" };
     await reserveKeeping(again, world.ports, world.store);
