@@ -6,6 +6,7 @@
  * the same name by anybody else says nothing.
  */
 import { setTimeout as pause } from "node:timers/promises";
+import { findOwnRun } from "../shared/authorize/own-run.ts";
 import { parseRepositoryConfig, problemText } from "../shared/config/load.ts";
 import { CONFIG_PATH, type RepositoryConfig } from "../shared/config/schema.ts";
 import type { CheckRun } from "../shared/github/checks.ts";
@@ -20,6 +21,7 @@ import { UsageError, type Io } from "./command.ts";
 
 /** What the default branch says, as the control plane reads it. */
 export interface Trusted {
+  readonly repositoryId: string;
   readonly defaultBranch: string;
   readonly config: RepositoryConfig;
 }
@@ -30,14 +32,14 @@ export type Problem = string;
 export async function readTrusted(client: GitHubClient): Promise<Result<Trusted, Problem>> {
   const repository = await client.getRepository();
   if (!repository.ok) return err(asked("the repository", repository.error));
-  const { defaultBranch } = repository.value;
+  const { id: repositoryId, defaultBranch } = repository.value;
   const file = await client.getFile(CONFIG_PATH, defaultBranch);
   if (!file.ok) {
     if (file.error.reason === "not-found") return err(`there is no ${CONFIG_PATH} on ${defaultBranch}.`);
     return err(asked(CONFIG_PATH, file.error));
   }
   const config = parseRepositoryConfig(file.value.text);
-  if (config.ok) return ok({ defaultBranch, config: config.value });
+  if (config.ok) return ok({ repositoryId, defaultBranch, config: config.value });
   return err(config.error.map((problem) => problemText(problem, `${defaultBranch}:${CONFIG_PATH}`)).join(" "));
 }
 
@@ -64,14 +66,24 @@ export async function dispatch(
   if (answer.ok && answer.value.runId !== null) return ok(answer.value.runId);
   if (!answer.ok && !mayHaveStarted(answer.error)) return err(asked(`a run of ${what.workflow}`, answer.error));
   io.stderr("GitHub's answer to the dispatch was lost; looking for the run instead of starting another.\n");
-  do {
+  const wanted = {
+    repositoryId: trusted.repositoryId,
+    workflowPath: what.workflow,
+    branch: trusted.defaultBranch,
+    name: what.runName,
     // A minute of slack: GitHub's clock is not this machine's.
-    const found = await client.findRunsByName(what.workflow, what.runName, since - 60_000);
-    const run = found.ok ? found.value.items[0] : undefined;
-    if (run !== undefined) return ok(run.id);
+    since: since - 60_000,
+  };
+  let why = "";
+  do {
+    const found = await findOwnRun(client, wanted);
+    if (found.kind === "found") return ok(found.runId);
+    why = found.kind === "unknown" ? ` (${found.why})` : "";
     await pause(pollMs);
   } while (io.now() - since < LOOK_UP_MS);
-  return err(`no run of ${what.workflow} appeared. Look at the Actions tab before starting another.`);
+  return err(
+    `no run of ${what.workflow} that is yours alone appeared${why}. Look at the Actions tab before starting another.`,
+  );
 }
 
 function mayHaveStarted(failure: GitHubFailure): boolean {

@@ -10,6 +10,7 @@ import type { Scheduler } from "./scheduler.ts";
 import type { Trace } from "./trace.ts";
 
 export const APP_ID = "4711";
+export const APP_SLUG = "gpu-gate";
 export const ACTIONS_APP_ID = "15368";
 export const FOREIGN_APP_ID = "9999";
 export const CI = ".github/workflows/ci.yml";

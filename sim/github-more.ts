@@ -4,7 +4,7 @@
  */
 import { json, list, notFound, route, type Route, type ServerHandler } from "./github-wire.ts";
 import { iso, pullJson } from "./github-json.ts";
-import type { OwnRunner, Repository } from "./github-model.ts";
+import { APP_ID, APP_SLUG, type OwnRunner, type Repository } from "./github-model.ts";
 import type { NetAnswer, NetRequest } from "./net.ts";
 import type { VirtualGitHub } from "./github.ts";
 
@@ -130,6 +130,7 @@ export const MORE_ROUTES: readonly Route[] = [
 export function performAsApp(server: VirtualGitHub, request: NetRequest): NetAnswer | null {
   const { path, method } = request;
   const { book, now } = server.options;
+  if (method === "GET" && path === "/app") return json(200, { id: Number(APP_ID), slug: APP_SLUG, name: APP_SLUG });
   if (method === "GET" && path === "/app/hook/deliveries") {
     // Newest first; the cursor is the id of the last one that was shown.
     const size = Math.min(100, Number(request.query.get("per_page") ?? "30"));
@@ -170,7 +171,7 @@ export function performAsApp(server: VirtualGitHub, request: NetRequest): NetAns
       request,
       installed.map((one) => ({
         id: Number(one.installationId),
-        app_id: 4711,
+        app_id: Number(APP_ID),
         account: { login: one.owner, type: "Organization" },
         repository_selection: "selected",
         permissions: {},

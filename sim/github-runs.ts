@@ -1,6 +1,7 @@
 /** Workflow runs and their jobs at the virtual GitHub: what starts, ends, cancels and runs them again. */
 import {
   ACTIONS_APP_ID,
+  APP_SLUG,
   CI,
   PREPARE,
   EXECUTE,
@@ -90,7 +91,7 @@ export function startCi(
 /** The App dispatches one of its two workflows. */
 export function dispatchRun(repository: Repository, path: string, inputs: Readonly<Record<string, string>>): Run {
   const { faults, scheduler, rng } = repository.around;
-  const app: User = { id: "5000", login: "gpu-gate[bot]", role: "none" };
+  const app: User = { id: "5000", login: `${APP_SLUG}[bot]`, role: "none" };
   if (path === PREPARE) {
     const job = newJob(
       repository,

@@ -73,7 +73,7 @@ const producerRun = z
     event: run.event,
     headBranch: run.head_branch,
     headRepository: run.head_repository?.full_name ?? null,
-    actorId: run.actor?.id ?? null,
+    actor: run.actor?.id ?? null,
   }));
 
 export async function findEarlier(lookup: Lookup): Promise<Earlier> {
@@ -95,7 +95,7 @@ export async function findEarlier(lookup: Lookup): Promise<Earlier> {
     currentRunId: lookup.currentRunId,
     workflowPaths: lookup.workflowPaths,
     branch: lookup.branch,
-    actorId: lookup.actorId,
+    actor: lookup.actorId,
     events: TRUSTED_PRODUCER_EVENTS,
   };
   const found = await findArtifact(marker, rows, trust, (runId) => read(`${api}/runs/${runId}`, producerRun));

@@ -2,6 +2,7 @@
  * Performing tasks: each kind of task is one call (or one bounded set of reads) through the typed clients, and its answer in
  * the core's words. No decision is made here; whatever is not clearly an answer comes back as unknown, lost or ambiguous.
  */
+import { findOwnRun } from "../../shared/authorize/own-run.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
 import { archiveKey, type TreeEntry } from "../../shared/hosted/archive-key.ts";
@@ -77,7 +78,7 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
     case "find-prepare":
       return {
         task: task.kind,
-        outcome: await findRun(context, context.request.terms?.workflows.prepare, prepareTitle(context.request)),
+        outcome: await findRun(context, "prepare", prepareTitle(context.request)),
       };
     case "recheck":
       return { task: task.kind, outcome: await recheck(context) };
@@ -94,7 +95,7 @@ export async function perform(task: Task, context: PerformContext): Promise<Done
     case "find-execute":
       return {
         task: task.kind,
-        outcome: await findRun(context, context.request.terms?.workflows.execute, executeTitle(task.attemptId)),
+        outcome: await findRun(context, "execute", executeTitle(task.attemptId)),
       };
     case "create-pod":
       return { task: task.kind, outcome: await createPod(task, context) };
@@ -259,15 +260,18 @@ async function dispatch(
   }
 }
 
-async function findRun(context: PerformContext, path: string | undefined, title: string): Promise<FindRunOutcome> {
-  const file = (path ?? "").split("/").at(-1) ?? "";
-  // A minute of slack: GitHub's clock is not ours.
-  const since = context.request.openedAt - 60_000;
-  const answer = await context.github.findRunsByName(file, title, since);
-  if (!answer.ok) return { kind: "unknown", why: describeFailure(answer.error) };
-  const run = answer.value.items[0];
-  if (run !== undefined) return { kind: "found", runId: run.id };
-  return answer.value.complete ? { kind: "none" } : { kind: "unknown", why: "the list of runs was cut" };
+/** The run of a dispatch whose answer was lost, among all that may have its name. */
+async function findRun(context: PerformContext, which: "prepare" | "execute", name: string): Promise<FindRunOutcome> {
+  const { terms, admission, openedAt } = context.request;
+  if (terms === null || admission === null) return { kind: "unknown", why: "the request has no admission" };
+  return findOwnRun(context.github, {
+    repositoryId: context.repository.id,
+    workflowPath: terms.workflows[which],
+    branch: admission.defaultBranch,
+    name,
+    // A minute of slack: GitHub's clock is not ours.
+    since: openedAt - 60_000,
+  });
 }
 
 async function reserve(attemptId: string, micros: number, context: PerformContext): Promise<Outcomes["reserve"]> {

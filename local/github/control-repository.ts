@@ -216,20 +216,24 @@ export class RepositoryControl extends PullControl {
     if (!this.hub.engine.approve(this.#run(runId))) throw new Error(`run ${runId} is not waiting for approval`);
   }
 
-  /** Starts a workflow by hand, as a person does with the "Run workflow" button. */
-  dispatchWorkflow(path: string, by: string, inputs: Readonly<Record<string, string>> = {}): number {
-    const { defaultBranch } = this.repository;
-    const sha = this.sha();
+  /** Starts a workflow by hand, as a person does with the "Run workflow" button: at any branch, which then brings its file. */
+  dispatchWorkflow(
+    path: string,
+    by: string,
+    inputs: Readonly<Record<string, string>> = {},
+    branch: string = this.repository.defaultBranch,
+  ): number {
+    const sha = this.sha(branch);
     const request = {
       repository: this.repository,
       headRepository: this.repository,
       path,
       event: "workflow_dispatch",
       inputs,
-      headBranch: defaultBranch,
+      headBranch: branch,
       headSha: sha,
       sha,
-      ref: headRef(defaultBranch),
+      ref: headRef(branch),
       actor: this.user(by),
     };
     const refused = this.hub.engine.catalog.dispatchProblem(request);

@@ -109,7 +109,10 @@ export interface ActionsApi {
     ref: string,
     inputs: Readonly<Record<string, string>>,
   ): Reply<{ readonly runId: string | null }>;
-  /** Dispatched runs with exactly this run name. At most 1,000 runs are searched; then `complete` is false. */
+  /**
+   * Dispatched runs with exactly this run name, at any branch and by anybody: a name says nothing about whose a run is
+   * (`shared/authorize/own-run.ts` looks for our own). At most 1,000 runs are searched; then `complete` is false.
+   */
   findRunsByName(file: string, displayTitle: string, createdSince: Millis): Reply<Listing<Run>>;
   getRun(runId: string): Reply<Run>;
   getRunAttempt(runId: string, attempt: number): Reply<Run>;

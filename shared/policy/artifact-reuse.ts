@@ -9,6 +9,7 @@
  * and the archive is built fresh.
  */
 import { err, ok, type Result } from "../result.ts";
+import { comesFrom, type RunOrigin, type TrustedOrigin } from "./run-origin.ts";
 
 export interface ArtifactRow {
   readonly id: string;
@@ -18,29 +19,16 @@ export interface ArtifactRow {
   readonly runId: string | null;
 }
 
-export interface ProducerRun {
+export interface ProducerRun extends RunOrigin {
   readonly id: string;
-  readonly workflowPath: string;
-  readonly event: string;
-  /** Null for a deleted fork. */
-  readonly headRepository: string | null;
-  readonly headBranch: string | null;
-  /** Who started its first attempt; a re-run keeps the inputs and this. */
-  readonly actorId: string | null;
 }
 
-export interface ArtifactTrust {
-  readonly repository: string;
+/**
+ * Its actor must be the App, in a real preparation: anybody who may write can dispatch a trusted file with inputs of their own,
+ * another change's key among them. Only upstream's rules look at no branch and at no actor.
+ */
+export interface ArtifactTrust extends TrustedOrigin {
   readonly currentRunId: string;
-  readonly workflowPaths: ReadonlySet<string>;
-  /** The default branch; null where the branch is not looked at, which only upstream's rules do. */
-  readonly branch: string | null;
-  /**
-   * Who must have started it: the App, in a real preparation. Anybody who may write can dispatch a trusted file with inputs of
-   * their own, another change's key among them. Null where nobody is looked at, which only upstream's rules do.
-   */
-  readonly actorId: string | null;
-  readonly events: ReadonlySet<string>;
 }
 
 /** Events whose workflow file is that of the branch the run is at. */
@@ -82,12 +70,5 @@ export async function findArtifact(
 }
 
 export function isTrustedProducer(run: ProducerRun, trust: ArtifactTrust): boolean {
-  return (
-    run.id !== trust.currentRunId &&
-    run.headRepository === trust.repository &&
-    (trust.branch === null || run.headBranch === trust.branch) &&
-    (trust.actorId === null || run.actorId === trust.actorId) &&
-    trust.workflowPaths.has(run.workflowPath) &&
-    trust.events.has(run.event)
-  );
+  return run.id !== trust.currentRunId && comesFrom(run, trust);
 }

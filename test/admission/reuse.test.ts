@@ -102,7 +102,7 @@ describe("an archive of an earlier run", () => {
     currentRunId: "999",
     workflowPaths: new Set([".github/workflows/prepare.yml"]),
     branch: "main",
-    actorId: "7",
+    actor: "7",
     events: TRUSTED_PRODUCER_EVENTS,
   };
   const row = (more: Partial<ArtifactRow> = {}): ArtifactRow => ({
@@ -118,7 +118,7 @@ describe("an archive of an earlier run", () => {
     event: "workflow_dispatch",
     headRepository: "o/r",
     headBranch: "main",
-    actorId: "7",
+    actor: "7",
     ...more,
   });
   const find = (rows: ArtifactRow[], run: ProducerRun | null) =>
@@ -134,8 +134,8 @@ describe("an archive of an earlier run", () => {
     ["a deleted fork", { headRepository: null }],
     ["another branch", { headBranch: "main-2" }],
     ["no branch", { headBranch: null }],
-    ["somebody else's dispatch", { actorId: "8" }],
-    ["nobody's dispatch", { actorId: null }],
+    ["somebody else's dispatch", { actor: "8" }],
+    ["nobody's dispatch", { actor: null }],
     ["another workflow", { workflowPath: ".github/workflows/other.yml" }],
     ["a look-alike path", { workflowPath: ".github/workflows/prepare.yml@evil" }],
     ["a pull request's own workflow file", { event: "pull_request" }],

@@ -40,8 +40,9 @@ const run = (more: object = {}) => ({
   workflow_id: 5,
   display_title: "gpu-gate recover pull request 7",
   head_sha: shaOf("c"),
-  head_branch: "main",
+  head_branch: "trunk",
   repository: { id: 101 },
+  head_repository: { id: 101 },
   actor: { id: 501, login: "mira" },
   html_url: "https://github.test/octo/engine/actions/runs/7001",
   ...more,
@@ -77,6 +78,7 @@ function github(more: Readonly<Record<string, Handler>> = {}): Stub {
     [`GET ${REPO}`]: () => json({ id: 101, full_name: "octo/engine", default_branch: "trunk" }),
     [`GET ${REPO}/contents/.github/gpu-gate.yml`]: () => file("version: 1\n"),
     [`GET ${REPO}/pulls/7`]: () => json(pull()),
+    "GET /user": () => json({ id: 501, login: "mira" }),
     [DISPATCH]: () => json({ workflow_run_id: 7001, run_url: "x", html_url: "x" }),
     [`POST ${REPO}/actions/workflows/${VALIDATION_FILE}/dispatches`]: () => json({ workflow_run_id: 7001 }),
     [`GET ${REPO}/actions/runs/7001`]: () => json(run()),
@@ -193,7 +195,11 @@ describe("gpu-gate recover", () => {
     const stub = github({
       [DISPATCH]: down,
       [list]: (_seen, nth) => {
-        const others = [run({ id: 6999, display_title: "gpu-gate recover pull request 77" })];
+        const others = [
+          run({ id: 6999, display_title: "gpu-gate recover pull request 77" }),
+          run({ id: 6998, actor: { id: 502, login: "walt" } }),
+          run({ id: 6997, head_branch: "evil" }),
+        ];
         const runs = nth === 1 ? others : [...others, run()];
         return json({ total_count: runs.length, workflow_runs: runs });
       },
@@ -201,6 +207,14 @@ describe("gpu-gate recover", () => {
     const answer = await recover(stub);
     expect([answer.code, stub.calls(DISPATCH).length, stub.calls(list).length]).toEqual([0, 1, 2]);
     expect(answer.out).toContain("run 7001");
+  });
+
+  it("of two runs that could be the one, none is taken", async () => {
+    const list = `GET ${REPO}/actions/workflows/${RECOVERY_FILE}/runs`;
+    const two = () => json({ total_count: 2, workflow_runs: [run(), run({ id: 7002 })] });
+    const answer = await recover(github({ [DISPATCH]: down, [list]: two }));
+    expect(answer.code).toBe(1);
+    expect(answer.err).toMatch(/7001.*7002.*Actions tab/u);
   });
 
   it("gives up looking for a run that never appears, and says where to look", async () => {

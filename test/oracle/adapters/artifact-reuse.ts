@@ -43,7 +43,7 @@ async function search(testCase: CorpusCase): Promise<Expected> {
     currentRunId: String(testCase["currentRunId"]),
     workflowPaths: WORKFLOWS,
     branch: null,
-    actorId: null,
+    actor: null,
     events: TRUSTED_PRODUCER_EVENTS,
   };
   const result = await findArtifact(String(testCase["artifactName"]), listing, trust, (runId) => {
@@ -83,7 +83,7 @@ function producer(body: unknown): ProducerRun | null {
     event: String(body["event"]),
     headRepository: isRecord(head) && typeof head["full_name"] === "string" ? head["full_name"] : null,
     headBranch: null,
-    actorId: null,
+    actor: null,
   };
 }
 
