@@ -352,6 +352,49 @@ describe("the last look inside the lock", () => {
     expect(one.asks).toBe("authorize");
   });
 
+  describe.each(["admitted", "stale-inputs"] as const)("what the default branch says by now: %s", (kind) => {
+    const answer = (terms: Partial<typeof TERMS>, admission: Partial<typeof ADMISSION> = {}) => ({
+      ...(kind === "admitted" ? outcomes.recheck.admitted : stale),
+      terms: { ...TERMS, configHash: "config-2", ...terms },
+      admission: { ...ADMISSION, ...admission },
+    });
+
+    test.each([
+      ["shadow mode", answer({ shadow: true }), { kind: "not-required", reason: "shadow-mode" }],
+      ["an approval", answer({ start: "approval" }), { kind: "awaiting-approval", reason: "awaiting-approval" }],
+      [
+        "no GPU",
+        answer({}, { gpuRequired: false, classification: "ci-only" }),
+        { kind: "not-required", reason: "hosted-only" },
+      ],
+    ] as const)("%s ends it, and the lock passes on", (_, told, word) => {
+      // What does not fit a second time is no reason to say that the preparation failed.
+      const one = rechecking({ backToPreparing: 1 });
+      one.answer("recheck", told);
+      expect(one.verdict).toMatchObject(word);
+      expect(one.request.terms?.configHash).toBe("config-2");
+      expect([one.locks, one.performed]).toEqual([["release"], ["recheck"]]);
+    });
+
+    test("a draft waits without the lock, and nothing is prepared for it", () => {
+      const one = rechecking();
+      one.answer("recheck", answer({}, { draft: true }));
+      expect([one.at, one.locks]).toEqual(["waiting/ready", ["release"]]);
+      one.observe({ pull: known(PULL) });
+      expect(one.asks).toBe("authorize");
+    });
+
+    test.each([
+      ["its word has been given", { approvedBy: { id: "9", login: "mira" } }],
+      ["each member of the group has had its own", { kind: "merge-group", prNumber: null }],
+    ] as const)("an approval is not asked for where %s", (_, request) => {
+      const one = rechecking({}, request);
+      one.answer("recheck", answer({ start: "approval" }));
+      expect(one.at).toBe(kind === "admitted" ? "revalidating/plan" : "preparing/dispatch");
+      expect(one.locks).toEqual([]);
+    });
+  });
+
   test("an identical tree that passed is reused without a plan", () => {
     const one = rechecking();
     one.answer("recheck", outcomes.recheck.reuse);

@@ -183,6 +183,30 @@ const variants: { readonly [K in TaskKind]?: Readonly<Record<string, Outcomes[K]
       admission: later(ADMISSION, { gpuRequired: false, classification: "ci-only" }),
     },
     "admitted, a draft again": { kind: "admitted", terms: TERMS, admission: later(ADMISSION, { draft: true }) },
+    "admitted, shadow mode by now": { kind: "admitted", terms: later(TERMS, { shadow: true }), admission: ADMISSION },
+    "admitted, start by label by now": {
+      kind: "admitted",
+      terms: later(TERMS, { start: "label", startWord: "gpu" }),
+      admission: ADMISSION,
+    },
+    "stale-inputs, a draft again": {
+      kind: "stale-inputs",
+      why: "the configuration changed",
+      terms: TERMS,
+      admission: later(ADMISSION, { draft: true }),
+    },
+    "stale-inputs, shadow mode by now": {
+      kind: "stale-inputs",
+      why: "the configuration changed",
+      terms: later(TERMS, { shadow: true }),
+      admission: ADMISSION,
+    },
+    "stale-inputs, start by label by now": {
+      kind: "stale-inputs",
+      why: "the configuration changed",
+      terms: later(TERMS, { start: "label", startWord: "gpu" }),
+      admission: ADMISSION,
+    },
   },
   "create-pod": {
     "created, foreign GPU": { kind: "created", pod: pod({ gpuId: "GPU X" }), ...created },

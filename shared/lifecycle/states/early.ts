@@ -3,7 +3,7 @@
  */
 import { unreachable } from "../../result.ts";
 import { followsPull, notRequiredReason, obsolete } from "../judge.ts";
-import type { GateRequest, Limits, StateOf, Terms } from "../model.ts";
+import type { Admission, GateRequest, Limits, StateOf, Terms } from "../model.ts";
 import {
   audit,
   backoff,
@@ -49,21 +49,10 @@ export function authorizing(
   if (ended !== null) return ended;
   if (outcome.kind !== "admitted") return ignore(request, "authorization ended without a decision");
 
-  const terms = outcome.terms;
-  const admission = outcome.admission;
+  const { terms, admission } = outcome;
   const admitted: GateRequest = { ...request, terms, admission };
-  if (!admission.gpuRequired) {
-    return conclude(admitted, verdict("not-required", notRequiredReason(admission), admission.reason), around.now);
-  }
-  if (terms.shadow) {
-    const detail = `Shadow mode: a GPU run would have been started (${admission.reason}).`;
-    return conclude(admitted, verdict("not-required", "shadow-mode", detail), around.now);
-  }
-  if (admission.draft) return waitForReady(admitted, around);
-  // Each member of a merge group has had its own word.
-  if (terms.start !== "auto" && request.approvedBy === null && request.kind !== "merge-group") {
-    return conclude(admitted, verdict("awaiting-approval", "awaiting-approval", howToApprove(terms)), around.now);
-  }
+  const held = heldBack(admitted, terms, admission, around);
+  if (held !== null) return held;
   const quietUntil = request.openedAt + terms.quietPeriod;
   // Pushes come in rows: nobody asked for exactly this one yet.
   if (request.kind === "pull-request" && request.openedBy.row <= 2 && around.now < quietUntil) {
@@ -74,6 +63,29 @@ export function authorizing(
     return waitForTrigger(admitted, terms, around);
   }
   return prepare(admitted, terms, around);
+}
+
+/**
+ * What an admission may say besides "go on": no GPU is asked for, nothing is to be bought, not yet, not without a word. Asked
+ * after each admission, while the request waits for the lock and holds it as well: the configuration of then decides. Null:
+ * the request goes on. A holder that goes back to waiting gives up the lock, as one that ends does.
+ */
+export function heldBack(admitted: GateRequest, terms: Terms, admission: Admission, around: Surroundings): Step | null {
+  if (!admission.gpuRequired) {
+    return conclude(admitted, verdict("not-required", notRequiredReason(admission), admission.reason), around.now);
+  }
+  if (terms.shadow) {
+    const detail = `Shadow mode: a GPU run would have been started (${admission.reason}).`;
+    return conclude(admitted, verdict("not-required", "shadow-mode", detail), around.now);
+  }
+  if (admission.draft) {
+    return waitForReady(admitted, around, admitted.state.kind === "revalidating" ? { lock: "release" } : {});
+  }
+  // Each member of a merge group has had its own word.
+  if (terms.start !== "auto" && admitted.approvedBy === null && admitted.kind !== "merge-group") {
+    return conclude(admitted, verdict("awaiting-approval", "awaiting-approval", howToApprove(terms)), around.now);
+  }
+  return null;
 }
 
 /** The ends that authorisation and the re-check inside the lock share; null when it neither refused nor found it moot. */

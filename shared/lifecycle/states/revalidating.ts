@@ -3,13 +3,12 @@
  * the plan is made: live prices, contract, image digest.
  */
 import { unreachable } from "../../result.ts";
-import { notRequiredReason } from "../judge.ts";
 import type { GateRequest, StateOf } from "../model.ts";
 import { audit, backoff, conclude, go, ignore, type Step, type Surroundings } from "../step.ts";
 import type { Done } from "../tasks.ts";
 import { verdict } from "../verdict.ts";
 import { newWalk } from "../walk.ts";
-import { endedByAuthorization, limitsOf, prepare, waitForReady } from "./early.ts";
+import { endedByAuthorization, heldBack, limitsOf, prepare } from "./early.ts";
 import { nextAttempt, SAME_CLOCK } from "./attempts.ts";
 
 /** Tries at reading RunPod's contract and prices: a failure is a refusal, and others wait for the lock. */
@@ -29,14 +28,18 @@ function recheck(request: GateRequest, state: StateOf<"revalidating">, done: Don
   const outcome = done.outcome;
   switch (outcome.kind) {
     case "stale-inputs": {
+      // By what the default branch says now: the old terms would be found stale once more.
+      const { admission, terms } = outcome;
+      const stale: GateRequest = { ...request, terms, admission };
+      const held = heldBack(stale, terms, admission, around);
+      if (held !== null) return held;
       if (state.backToPreparing >= 1) {
         const detail = `What was prepared no longer fits, twice: ${outcome.why}`;
         const reason = outcome.artifactsMissing === true ? "artifacts-missing" : "preparation";
         return conclude(request, verdict("infrastructure", reason, detail), around.now);
       }
       const kept = { hold: state.hold, backToPreparing: state.backToPreparing + 1 };
-      // By what the default branch says now: the old terms would be found stale once more.
-      return prepare({ ...request, terms: outcome.terms, admission: outcome.admission }, outcome.terms, around, kept);
+      return prepare(stale, terms, around, kept);
     }
     case "unknown": {
       const tries = state.tries + 1;
@@ -57,11 +60,8 @@ function recheck(request: GateRequest, state: StateOf<"revalidating">, done: Don
     case "admitted": {
       const { admission, terms } = outcome;
       const checked: GateRequest = { ...request, admission, terms };
-      if (!admission.gpuRequired) {
-        return conclude(checked, verdict("not-required", notRequiredReason(admission), admission.reason), around.now);
-      }
-      // Made a draft again while it waited: nothing is bought, and others need the lock.
-      if (admission.draft) return waitForReady(checked, around, { lock: "release" });
+      const held = heldBack(checked, terms, admission, around);
+      if (held !== null) return held;
       return go(checked, { ...state, step: "plan", tries: 0 }, { kind: "plan" }, around.now, {
         audit: [audit("request.revalidated", null, { head: request.headSha, tested: admission.testedSha })],
       });
