@@ -77,10 +77,14 @@ export async function publishCheck(
   if (request === null) return store.removeTask(task.id);
   if (task.kind === TWINS) return concludeTwins(task, request, context, again);
   if (task.kind === FINISH) return finish(task, request, context);
-  if (request.check.completed && nextInSeries(request)) {
-    // The real verdict is published only while this is the newest request of its head.
-    const newest = store.requestsOfHead(request.headSha, request.kind).at(-1);
-    if (newest?.id !== request.id) return store.removeTask(task.id);
+  const begins = request.check.completed && nextInSeries(request);
+  const begun = !request.check.completed && request.check.series > 0 && request.check.checkRunId === null;
+  // The real verdict is published only while this is its commit's newest request of whatever kind, at each try: all of them
+  // speak in checks of one name, and GitHub shows the newest.
+  if ((begins || begun) && store.newestOfHead(request.headSha) !== request.id) {
+    return overtaken(task, request, begun, context);
+  }
+  if (begins) {
     const check = {
       series: request.check.series + 1,
       checkRunId: null,
@@ -139,6 +143,21 @@ export async function publishCheck(
       return;
     }
     again(task.subject);
+  });
+}
+
+/** A newer request speaks for this head. A run of ours that a lost create may have made is ended; none is made. */
+function overtaken(task: StoredTask, request: GateRequest, begun: boolean, { ports, store }: PublishContext): void {
+  const now = ports.clock.now();
+  ports.sql.transaction(() => {
+    store.removeTask(task.id);
+    if (begun) {
+      store.putTask("check", request.id, FINISH, {}, now, now);
+      return;
+    }
+    // What it said last stands, and it has nothing more to say; the audit has the word that GitHub has not.
+    store.saveRequest({ ...request, check: { ...request.check, saidUnproven: false } });
+    store.audit(now, request.id, audit("check.overtaken", null, {}));
   });
 }
 
