@@ -6,7 +6,7 @@
  */
 import * as z from "zod";
 import { mayCauseSpending } from "../shared/authorize/authorize.ts";
-import type { Dispatched, DispatchedAsk } from "../durable-objects/gate/dispatched.ts";
+import type { Dispatched, DispatchedAsk, KeepAnswer } from "../durable-objects/gate/dispatched.ts";
 import { isRequestId } from "../shared/lifecycle/request-id.ts";
 import { unreachable } from "../shared/result.ts";
 import { githubUnavailable, problem, unavailable, type WorkflowAnswer } from "./workflow-answer.ts";
@@ -119,6 +119,11 @@ async function notPermitted(caller: OpeningCaller, ports: WorkflowPorts): Promis
   }
 }
 
+/** Nobody is to believe that a pod will be kept when the word came too late for it. */
+function keepFields(keep: KeepAnswer): Readonly<Record<string, string>> {
+  return keep.kind === "noted" ? { keep: "noted" } : { keep: "refused", keep_why: keep.why };
+}
+
 async function open(
   caller: OpeningCaller,
   ports: WorkflowPorts,
@@ -148,6 +153,7 @@ async function open(
           // Whoever waits for the check looks for this App's: anybody may give a check this name.
           app_id: ports.settings.ok ? ports.settings.value.appId : null,
           progress: `/v1/requests/${answer.requestId}`,
+          ...(answer.kind === "joined" && answer.keep !== undefined ? keepFields(answer.keep) : {}),
         },
       };
     case "busy":

@@ -12,6 +12,7 @@ import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Sql } from "./ports.ts";
+import type { RetainAnswer, RetainWord } from "./retention.ts";
 import type { Store } from "./store.ts";
 
 export type DispatchedAsk =
@@ -26,7 +27,7 @@ export interface Dispatched {
   readonly runId: string;
   readonly actor: Actor;
   readonly ask: DispatchedAsk;
-  /** Keep the pod for so long, should its job not pass. */
+  /** Keep the pod for so long, should its job not pass: that of the request that is opened, or of the one that is joined. */
   readonly keepMinutes?: number;
 }
 
@@ -34,17 +35,22 @@ export type DispatchedAnswer =
   | { readonly kind: "opened"; readonly requestId: string }
   /** This run asked before. */
   | { readonly kind: "repeated"; readonly requestId: string }
-  /** Work for the same head is under way already: it is waited for, not bought twice. */
-  | { readonly kind: "joined"; readonly requestId: string }
+  /** Work for the same head is under way already: it is waited for, not bought twice. `keep`: what became of that word, if said. */
+  | { readonly kind: "joined"; readonly requestId: string; readonly keep?: KeepAnswer }
   /** Another revision is being validated for the same check: one check cannot speak of two. */
   | { readonly kind: "busy"; readonly requestId: string }
   /** A newer version has written the stored state: nothing may be opened. */
   | { readonly kind: "read-only" };
 
+/** Whether the pod of the request that was joined will be kept, as far as a word can make it; `why` is a sentence. */
+export type KeepAnswer = { readonly kind: "noted" } | { readonly kind: "refused"; readonly why: string };
+
 /** What the gate lends: each works inside the caller's transaction. */
 export interface DispatchHands {
   readonly open: (what: NewRequest) => string;
   readonly stop: (requestId: string, word: Verdict) => void;
+  /** Takes the word to keep a request's pod, as from anybody who may say it. */
+  readonly keep: (word: RetainWord & { readonly target: { readonly requestId: string } }) => RetainAnswer;
   readonly audit: (requestId: string, note: AuditNote) => void;
 }
 
@@ -130,7 +136,19 @@ function join(what: Dispatched, open: GateRequest, sql: Sql, now: Millis, hands:
   remember(sql, what.runId, open.id, now);
   const facts = { row: 6, kind: what.ask.kind, run: what.runId, actor: what.actor.id };
   hands.audit(open.id, audit("request.asked-again", null, facts));
-  return { kind: "joined", requestId: open.id };
+  const keep = keepOf(what, open.id, hands);
+  return { kind: "joined", requestId: open.id, ...(keep === null ? {} : { keep }) };
+}
+
+/** The word to keep the pod belongs to the request that is joined, if it is not too late for it. Null: none was said. */
+function keepOf(what: Dispatched, requestId: string, hands: DispatchHands): KeepAnswer | null {
+  const { keepMinutes: minutes, actor, runId } = what;
+  if (minutes === undefined) return null;
+  const reason = `asked for by run ${runId}, which joined it`;
+  const told = hands.keep({ target: { requestId }, by: actor.login, minutes, reason });
+  if (told.kind !== "refused") return { kind: "noted" };
+  hands.audit(requestId, audit("pod.keep-refused", null, { by: actor.login, minutes, why: told.detail }));
+  return { kind: "refused", why: told.detail };
 }
 
 /** It has dispatched, queued or bought something: starting over would waste that. */

@@ -26,7 +26,7 @@ import { sha256Hex } from "./perform.ts";
 import { takePodCall, type PodWord } from "./pod-call.ts";
 import type { GatePorts, Sql } from "./ports.ts";
 import { takeRemoval, type RemovedPod } from "./removals.ts";
-import { retainPod, type RetainAnswer, type RetainWord } from "./retention.ts";
+import { noteWord, retainPod, type RetainAnswer, type RetainWord } from "./retention.ts";
 import { bookRunning } from "./running.ts";
 import { beginEpoch, migrate, MIGRATIONS } from "./schema.ts";
 import { Steps } from "./steps.ts";
@@ -123,6 +123,7 @@ export class Gate {
       openDispatched(what, this.#ports.sql, this.store, now, {
         open: (request) => this.#steps.open(request, now),
         stop: (requestId, word) => void this.#steps.stop(requestId, word),
+        keep: (word) => noteWord(word.target.requestId, word, this.#ports, this.store),
         audit: (requestId, note) => this.#inside.audit(requestId, note),
       }),
     );

@@ -57,7 +57,8 @@ export async function retainPod(word: RetainWord, ports: GatePorts, store: Store
     : noteWord(word.target.requestId, word, ports, store);
 }
 
-function noteWord(requestId: string, word: RetainWord, ports: GatePorts, store: Store): RetainAnswer {
+/** The word about a request whose pod is still to be bought; `refused` where it comes too late. */
+export function noteWord(requestId: string, word: RetainWord, ports: GatePorts, store: Store): RetainAnswer {
   const request = store.request(requestId);
   if (request === null) return refuse(`There is no request ${requestId} here.`);
   const { state } = request;

@@ -12,6 +12,7 @@ import type { GateRequest, RequestState } from "../../shared/lifecycle/model.ts"
 import type { Delivery } from "../../shared/lifecycle/signal.ts";
 import { verdict } from "../../shared/lifecycle/verdict.ts";
 import { shaOf } from "../github/stub.ts";
+import { states } from "../lifecycle/fixtures.ts";
 import { nodeSql } from "../support/node-sql.ts";
 
 const T0 = Date.parse("2026-11-30T12:00:00Z");
@@ -164,6 +165,42 @@ describe("a recovery", () => {
     expect(only(gate.store.openRequests()).id).toBe("r1");
   });
 
+  it.each([preparing, states.queued(), states.revalidating("plan"), states.provisioning("reserve")])(
+    "gives the request it joins the word to keep its pod, and the name of who said it ($kind)",
+    (state) => {
+      const { gate } = gateAt();
+      gate.accept(opened);
+      put(gate, "r1", state);
+      expect(gate.openDispatched({ ...from("7001", RECOVERY), keepMinutes: 30 })).toEqual({
+        kind: "joined",
+        requestId: "r1",
+        keep: { kind: "noted" },
+      });
+      const { keep } = only(gate.store.openRequests());
+      expect(keep).toMatchObject({ by: MIRA.login, duration: 30 * 60_000, failuresOnly: false });
+      expect(acts(gate, "r1")).toEqual(expect.arrayContaining(["request.asked-again", "pod.keep-asked"]));
+    },
+  );
+
+  it.each([states.executing(), states.provisioning("create"), states.cleaning("delete")])(
+    "is told that the word comes too late for the pod there is, and so is the audit ($kind)",
+    (state) => {
+      const { gate } = gateAt();
+      gate.accept(opened);
+      put(gate, "r1", state);
+      const answer = gate.openDispatched({ ...from("7001", RECOVERY), keepMinutes: 30 });
+      expect(answer).toMatchObject({ kind: "joined", requestId: "r1", keep: { kind: "refused" } });
+      expect(only(gate.store.openRequests()).keep).toBeUndefined();
+      expect(acts(gate, "r1")).toContain("pod.keep-refused");
+      // The same run again asks for nothing more.
+      expect(gate.openDispatched({ ...from("7001", RECOVERY), keepMinutes: 30 })).toEqual({
+        kind: "repeated",
+        requestId: "r1",
+      });
+      expect(acts(gate, "r1").filter((act) => act === "pod.keep-refused")).toHaveLength(1);
+    },
+  );
+
   it("takes over from a request that has only waited", () => {
     const { gate } = gateAt();
     gate.accept(opened);
@@ -207,6 +244,10 @@ describe("a validation", () => {
       kind: "joined",
       requestId: "r1",
     });
+    expect(gate.store.request("r1")?.keep).toBeUndefined();
+    const keeping = { ...from("7004", { ...VALIDATION, headSha: HEAD }), keepMinutes: 20 };
+    expect(gate.openDispatched(keeping)).toMatchObject({ kind: "joined", keep: { kind: "noted" } });
+    expect(gate.store.request("r1")?.keep?.duration).toBe(20 * 60_000);
     const other = from("7003", { kind: "validation", revision: OTHER, headSha: HEAD });
     expect(gate.openDispatched(other)).toEqual({ kind: "busy", requestId: "r1" });
     // Nothing is remembered of a run that was told to wait: it may ask again.

@@ -76,6 +76,7 @@ describe("a dispatched run", () => {
     const hands = {
       open: (what: NewRequest) => (given.push(what), "r1"),
       stop: () => undefined,
+      keep: () => expect.unreachable(),
       audit: () => undefined,
     };
     const ask = { kind: "validation", revision: "b".repeat(40), headSha: "b".repeat(40) } as const;

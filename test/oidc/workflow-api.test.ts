@@ -64,6 +64,23 @@ describe("POST /v1/recover", () => {
   });
 
   it.each([
+    [undefined, {}],
+    [{ kind: "noted" }, { keep: "noted" }],
+    [
+      { kind: "refused", why: "Too late." },
+      { keep: "refused", keep_why: "Too late." },
+    ],
+  ] as const)("says of a joined request what became of the word to keep its pod: %j", async (keep, said) => {
+    const joined = { kind: "joined", requestId: "r1", ...(keep === undefined ? {} : { keep }) } as const;
+    const bench = openBench({ opened: () => joined });
+    const answer = await bench.call("/v1/recover", recover(), { pr_number: 7, keep_minutes: 30 });
+    const { keep: word, keep_why: why, ...rest } = await answer.json<Json>();
+    expect([answer.status, rest["state"], rest["request"]]).toEqual([202, "joined", "r1"]);
+    expect({ keep: word, keep_why: why }).toEqual({ keep: undefined, keep_why: undefined, ...said });
+    expect(bench.opened).toMatchObject([{ keepMinutes: 30 }]);
+  });
+
+  it.each([
     ["no body", "", 422, "pr_number"],
     ["no JSON", "pr_number=7", 400, "not JSON"],
     ["zero", { pr_number: 0 }, 422, "pr_number"],
