@@ -80,6 +80,10 @@ export function changePull(
       (one) => one !== pull && one.headSha === pull.headSha && one.baseRef === pull.baseRef,
     );
     if (twin !== undefined) pull.files = twin.files;
+    // Each of its heads is another change now, and so may be answered once more; another pull request's at that head as well.
+    for (const [sha, head] of repository.heads) {
+      if (head.prNumber === pull.number || sha === pull.headSha) repository.ask(sha);
+    }
   }
   pull.changes.push(repository.now);
   repository.around.trace.note(`${repository.name}#${pull.number} ${action}`);

@@ -2,7 +2,8 @@
  * Accepting signals: a verified delivery is deduped, routed and acted on in one transaction, keyed on processed. A delivery
  * that was not committed is as good as never seen, so GitHub's next attempt at it finds everything to do.
  */
-import { again, needsAnswer, route, type NewRequest, type RouteAction } from "../../shared/lifecycle/route.ts";
+import { needsAnswer } from "../../shared/lifecycle/needs-answer.ts";
+import { again, route, type NewRequest, type RouteAction } from "../../shared/lifecycle/route.ts";
 import type { RouteView } from "../../shared/lifecycle/route.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { Actor, Delivery, Signal } from "../../shared/lifecycle/signal.ts";
@@ -72,7 +73,7 @@ export class Accepting {
     const { store } = this.#inside;
     if (store.isHeadParked(what.headSha, what.kind)) return null;
     const known = store.requestsOfHead(what.headSha, what.kind);
-    if (!needsAnswer(known, what.prNumber ?? 0)) return null;
+    if (!needsAnswer(known, what.prNumber ?? 0, what.baseRef)) return null;
     return this.#steps.open({ ...what, generation: (known.at(-1)?.generation ?? 0) + 1 }, now);
   }
 
@@ -139,6 +140,11 @@ export class Accepting {
         }
         this.#inside.audit(action.requestId, audit("request.shared", "request-open", { pullRequest: action.prNumber }));
         return `also ${action.requestId}`;
+      }
+      case "base": {
+        const request = store.request(action.requestId);
+        if (request !== null) store.saveRequest({ ...request, baseRef: action.baseRef });
+        return `base ${action.requestId}`;
       }
       case "stop":
         this.#steps.stop(action.requestId, action.verdict);

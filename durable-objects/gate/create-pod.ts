@@ -37,7 +37,10 @@ export async function createPod(
     // One 404 ends nothing elsewhere, but nothing is bought for a pull request that GitHub does not show.
     if (seen.pull?.known === true && seen.pull.value === "gone") return { kind: "obsolete", which: "closed" };
     const gone = obsolete(request, seen.pull);
-    if (gone !== null) return { kind: "obsolete", which: gone.kind === "closed" ? "closed" : "head-moved" };
+    if (gone !== null) {
+      const moved = gone.reason === "base-moved" ? "base-moved" : "head-moved";
+      return { kind: "obsolete", which: gone.kind === "closed" ? "closed" : moved };
+    }
   }
   const gpuId = task.candidate.acceptedIds[0] ?? "";
   const limits = request.terms?.limits;

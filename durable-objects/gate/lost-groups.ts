@@ -9,7 +9,8 @@
 import type { GitHubClient } from "../../shared/github/client.ts";
 import type { NamedRef } from "../../shared/github/repository.ts";
 import type { Group } from "../../shared/lifecycle/model.ts";
-import { needsAnswer, type NewRequest } from "../../shared/lifecycle/route.ts";
+import { needsAnswer } from "../../shared/lifecycle/needs-answer.ts";
+import type { NewRequest } from "../../shared/lifecycle/route.ts";
 import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Store } from "./store.ts";

@@ -1,5 +1,6 @@
 /**
- * Reconciling with GitHub: what webhooks did not tell. Open pull requests and merge groups without a request get one; open
+ * Reconciling with GitHub: what webhooks did not tell. Open pull requests and merge groups without a request get one, and so
+ * do pull requests whose answer is for another base than the one they target; open
  * requests look at their pull request now, and end where their group is gone. Takes no input, can run at any time, and does nothing twice.
  */
 import { readRules } from "../../shared/authorize/authorize.ts";
@@ -38,12 +39,13 @@ export async function reconcile(
     if (listed.error.reason === "not-found") store.doubtName();
     return false;
   }
-  const heads = new Map(listed.value.items.map((pull) => [pull.number, pull.headSha]));
+  const pulls = new Map(listed.value.items.map((pull) => [pull.number, pull]));
   for (const pull of listed.value.items) {
     const opened = hands.openIfUnknown({
       kind: "pull-request",
       prNumber: pull.number,
       headSha: pull.headSha,
+      baseRef: pull.baseRef,
       generation: 1,
       row: 1,
       actor: null,
@@ -52,7 +54,11 @@ export async function reconcile(
     if (opened !== null) store.count("reconcile.opened");
   }
   for (const request of store.openRequests()) {
-    if (request.prNumber !== null && heads.get(request.prNumber) !== request.headSha) hands.hint(request.id);
+    if (request.prNumber === null) continue;
+    const pull = pulls.get(request.prNumber);
+    const { headSha, admission } = request;
+    const same = pull?.headSha === headSha && (admission === null || pull.baseRef === admission.baseRef);
+    if (!same) hands.hint(request.id);
   }
   if (!(await findGroups(store, github, lastRound, hands))) store.count("reconcile.groups-unreadable");
   await reconcileRules(ports, store, github);

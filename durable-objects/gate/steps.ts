@@ -7,7 +7,8 @@ import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
 import { fenced, fenceOf } from "../../shared/lifecycle/fence.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { needsAnswer, newRequest, type NewRequest } from "../../shared/lifecycle/route.ts";
+import { needsAnswer } from "../../shared/lifecycle/needs-answer.ts";
+import { newRequest, type NewRequest } from "../../shared/lifecycle/route.ts";
 import { audit, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
 import { isLookedUp, onRepeat } from "../../shared/lifecycle/tasks.ts";
 import type { Verdict } from "../../shared/lifecycle/verdict.ts";
@@ -161,11 +162,7 @@ export class Steps {
     if (next.state.kind === "concluded" && before.state.kind !== "concluded") {
       rememberTested(ports.sql, next, now);
       this.#answerOthers(next, now);
-      const { reason } = next.state.verdict;
-      // Should the App be back by now, its return found this request still ending.
-      if (reason === "app-removed" || reason === "repository-gone") {
-        store.putTask("reconcile", "repository", "reconcile", {}, now, now);
-      }
+      if (mayLeaveUnanswered(next)) store.putTask("reconcile", "repository", "reconcile", {}, now, now);
     }
   }
 
@@ -234,6 +231,23 @@ export class Steps {
       repositoryId: store.meta("repository_id") ?? "",
     };
   }
+}
+
+/**
+ * Whether the end of this request may leave an open pull request without an answer of its own, though all there was to hear
+ * of that was heard while the request was open: GitHub is compared with at once instead of at the next round.
+ */
+function mayLeaveUnanswered(ended: GateRequest): boolean {
+  if (ended.state.kind !== "concluded") return false;
+  const { reason } = ended.state.verdict;
+  // Should the App be back by now, its return found this request still ending.
+  if (reason === "app-removed" || reason === "repository-gone") return true;
+  if (reason === "base-moved" || reason === "base-changed") return true;
+  // Told of another base too late to change what is said, or too early to be believed.
+  const { baseRef, admission } = ended;
+  if (baseRef !== undefined && admission !== null && baseRef !== admission.baseRef) return true;
+  // Those it was shared with may have another base than the one it was answered for.
+  return (ended.alsoPulls ?? []).length > 0;
 }
 
 /** Whether a task that was begun may have reached the provider. One that does not read is what its kind says. */

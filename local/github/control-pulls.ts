@@ -194,6 +194,19 @@ export class PullControl extends RepositoryView {
     );
   }
 
+  /** Somebody lets it target another branch; its head stays. Unless a workflow listens for `edited`, none runs. */
+  retarget(number: number, base: string, by?: string): void {
+    const pull = this.openPull(number);
+    const { branch: from, sha } = pull.base;
+    if (from === base) return;
+    pull.base = { branch: base, sha: this.sha(base) };
+    pull.updatedAt = this.hub.world.clock.now();
+    recomputeMerge(this.hub, this.repository, pull);
+    emitPull(this.hub, this.repository, pull, "edited", this.user(by ?? pull.user.login), {
+      changes: { base: { ref: { from }, sha: { from: sha } } },
+    });
+  }
+
   addLabel(number: number, name: string, by: string): void {
     const pull = this.pull(number);
     ensureLabel(this.hub, this.repository, name);

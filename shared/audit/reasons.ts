@@ -313,7 +313,7 @@ export const REASONS = {
   "base-changed": {
     class: "refused",
     sentence: "The pull request now targets another branch than the one it was admitted for.",
-    whatToDo: PUSH_OR_RERUN,
+    whatToDo: "Nothing; the change against the new base gets its own check.",
   },
   "buying-paused": {
     class: "refused",
@@ -360,6 +360,11 @@ export const REASONS = {
     class: "superseded",
     sentence: "The pull request's head moved on, so this commit is no longer tested.",
     whatToDo: "Nothing; the new head has its own check.",
+  },
+  "base-moved": {
+    class: "superseded",
+    sentence: "The pull request targets another branch by now, so it is another change than the one that was admitted.",
+    whatToDo: "Nothing; the change against the new base has its own check.",
   },
   "newer-request": {
     class: "superseded",

@@ -127,6 +127,8 @@ const pullRequest = common
       number: z.int().positive(),
       draft: z.boolean().optional(),
       head: z.object({ sha, repo: z.object({ id: githubId }).nullable() }),
+      // A hint like all else here: a payload without one is still heard.
+      base: z.object({ ref: z.string() }).nullish(),
     }),
   })
   .transform((body) =>
@@ -136,6 +138,7 @@ const pullRequest = common
       prNumber: body.pull_request.number,
       headSha: body.pull_request.head.sha,
       headRepositoryId: body.pull_request.head.repo?.id ?? null,
+      ...(body.pull_request.base?.ref === undefined ? {} : { baseRef: body.pull_request.base.ref }),
       draft: body.pull_request.draft ?? false,
       label: body.label?.name ?? null,
       sender: body.sender,

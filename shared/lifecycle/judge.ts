@@ -32,6 +32,10 @@ export function obsolete(request: GateRequest, pull: Seen<PullFacts | "gone"> | 
   if (pull.value.headSha !== request.headSha) {
     return verdict("superseded", "head-moved", `The head moved to ${pull.value.headSha.slice(0, 12)}.`);
   }
+  // The same commit against another base is another change, with other files and another merge to test.
+  if (request.admission !== null && pull.value.baseRef !== request.admission.baseRef) {
+    return verdict("superseded", "base-moved", `The pull request targets ${pull.value.baseRef} now.`);
+  }
   return null;
 }
 

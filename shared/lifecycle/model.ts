@@ -442,6 +442,11 @@ export const requestSchema = z.object({
   kind: z.enum(["pull-request", "merge-group", "recovery", "validation"]),
   prNumber: z.number().int().nullable(),
   headSha: z.string(),
+  /**
+   * The branch its pull request was last said to target, at the opening or while it was open: a hint. What it was admitted
+   * for is in `admission`. Absent: not said.
+   */
+  baseRef: z.string().optional(),
   /** The one commit a validation tests, resolved before the request was opened; null for every other kind. */
   revision: z.string().nullable().default(null),
   /** The merge group it is for; left out for every other kind. */

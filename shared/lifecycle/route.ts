@@ -10,6 +10,7 @@ import { unreachable } from "../result.ts";
 import { isAggregateCheck } from "./aggregate-hints.ts";
 import { newKeep, type Keep } from "./keep.ts";
 import type { GateRequest, Group } from "./model.ts";
+import { needsAnswer } from "./needs-answer.ts";
 import type { Actor, Signal } from "./signal.ts";
 import { verdict, type Verdict } from "./verdict.ts";
 
@@ -29,6 +30,8 @@ export interface NewRequest {
   readonly kind: GateRequest["kind"];
   readonly prNumber: number | null;
   readonly headSha: string;
+  /** The branch the pull request is said to target; left out where nobody said it. */
+  readonly baseRef?: string;
   /** The commit a validation tests; left out for every other kind. */
   readonly revision?: string | null;
   /** The merge group; left out for every other kind. */
@@ -53,6 +56,8 @@ export type RouteAction =
   | { readonly kind: "asked"; readonly requestId: string; readonly row: number; readonly actor: Actor }
   /** Another pull request has the head that this open request is for: its check is theirs as well. */
   | { readonly kind: "also"; readonly requestId: string; readonly prNumber: number }
+  /** This open request's pull request is said to target this branch now: remembered, and looked at. */
+  | { readonly kind: "base"; readonly requestId: string; readonly baseRef: string }
   /** Nothing outside follows this request any more: it ends. */
   | { readonly kind: "stop"; readonly requestId: string; readonly verdict: Verdict }
   /** An attempt of one of our runs that we did not start. */
@@ -114,8 +119,9 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
       // Row 1: always opens the request, unless there is an answer for this head that still stands.
       const known = view.ofHead(signal.headSha, "pull-request");
       const newest = known.at(-1);
-      const { prNumber, headSha, sender } = signal;
-      if (newest === undefined) return [...hints, open(prNumber, headSha, 1, 1, sender, null)];
+      const { prNumber, sender, baseRef } = signal;
+      const next = (generation: number): RouteAction => open({ ...signal, generation, row: 1, actor: sender });
+      if (newest === undefined) return [...hints, next(1)];
       if (newest.state.kind !== "concluded") {
         if (newest.prNumber === prNumber || newest.alsoPulls?.includes(prNumber) === true) {
           return hints.length > 0 ? hints : [note("a request for this head exists")];
@@ -125,8 +131,9 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
       // Out of order, a late word about an earlier push must not end what is under way: only the reopening undoes a close.
       const undone = signal.action === "reopened" || !endedAs(newest, "closed") || newest.prNumber !== prNumber;
       if (undone && needsAnswer(known, prNumber)) {
-        return [...hints, open(prNumber, headSha, newest.generation + 1, 1, sender, null)];
+        return [...hints, next(newest.generation + 1)];
       }
+      if (undone && needsAnswer(known, prNumber, baseRef)) return [...hints, { kind: "reconcile" }];
       return hints.length > 0 ? hints : [note("a request for this head exists")];
     }
     case "labeled": {
@@ -136,14 +143,38 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
       if (terms?.start === "label" && signal.label === terms.startWord) return approve(known, signal.sender, hints);
       return hints.length > 0 ? hints : [note("not the label that starts a run")];
     }
-    case "unlabeled":
     case "edited":
+      return edited(signal, view, hints);
+    case "unlabeled":
     case "converted_to_draft":
     case "closed":
       return hints.length > 0 ? hints : [note("no open request of this pull request")];
     default:
       return unreachable(signal.action, "pull request action");
   }
+}
+
+/**
+ * Another title, or another base. An answer is for a change, and the same commit is another change against another base. The
+ * word itself opens nothing, since it may be late and the base another again: the comparison with GitHub does, which finds
+ * the same when the word is lost.
+ */
+function edited(
+  signal: Extract<Signal, { kind: "pull-request" }>,
+  view: RouteView,
+  hints: readonly RouteAction[],
+): readonly RouteAction[] {
+  const { prNumber, baseRef, headSha } = signal;
+  const nothing = hints.length > 0 ? hints : [note("no open request of this pull request")];
+  if (baseRef === undefined) return nothing;
+  const moved = view
+    .ofPull(prNumber)
+    .filter((request) => request.state.kind !== "concluded" && request.baseRef !== baseRef)
+    .map((request): RouteAction => ({ kind: "base", requestId: request.id, baseRef }));
+  if (moved.length > 0) return [...moved, ...hints];
+  const known = view.ofHead(headSha, "pull-request");
+  const another = needsAnswer(known, prNumber, baseRef) && !needsAnswer(known, prNumber);
+  return another ? [...hints, { kind: "reconcile" }] : nothing;
 }
 
 function workflowRun(signal: Extract<Signal, { kind: "workflow-run" }>, view: RouteView): readonly RouteAction[] {
@@ -172,7 +203,8 @@ function workflowRun(signal: Extract<Signal, { kind: "workflow-run" }>, view: Ro
     newest.prNumber !== null &&
     newest.terms?.workflows.trigger === signal.workflowPath
   ) {
-    return [open(newest.prNumber, signal.headSha, newest.generation + 1, 2, signal.triggeringActor, null)];
+    const { prNumber, headSha, generation } = newest;
+    return [open({ prNumber, headSha, generation: generation + 1, row: 2, actor: signal.triggeringActor })];
   }
   return [note("this head is concluded")];
 }
@@ -327,7 +359,8 @@ function approve(known: readonly GateRequest[], by: Actor, otherwise: readonly R
   if (waits === undefined || !(endedFor(waits, "awaiting-approval") || endedFor(waits, "trigger-not-started"))) {
     return otherwise.length > 0 ? otherwise : [note("nothing waits for approval at this head")];
   }
-  return [open(newest.prNumber, newest.headSha, newest.generation + 1, 3, by, by)];
+  const { prNumber, headSha, generation } = newest;
+  return [open({ prNumber, headSha, generation: generation + 1, row: 3, actor: by, approvedBy: by })];
 }
 
 /**
@@ -372,49 +405,20 @@ function everyKind(view: Pick<RouteView, "ofHead">, headSha: string): readonly G
   return KINDS.flatMap((kind) => view.ofHead(headSha, kind)).toSorted((a, b) => a.openedAt - b.openedAt);
 }
 
-/**
- * Whether an open pull request needs another answer than the last one about its head: that one was about something that no
- * longer holds (it was closed, the head was away for a while, the App was gone), or was made for another pull request at
- * the same commit and has tested nothing. What was tested, or is being tested, is the answer for all of them.
- */
-export function needsAnswer(ofHead: readonly GateRequest[], prNumber: number | null): boolean {
-  const last = ofHead.at(-1);
-  if (last === undefined) return true;
-  if (last.state.kind !== "concluded") return false;
-  switch (last.state.verdict.kind) {
-    case "closed":
-      return true;
-    case "superseded":
-      return last.state.verdict.reason === "head-moved";
-    case "cancelled":
-      return last.state.verdict.reason === "app-removed" || last.state.verdict.reason === "repository-gone";
-    case "refused":
-    case "not-required":
-      return prNumber !== null && ofHead.every((request) => request.prNumber !== prNumber);
-    case "passed":
-    case "reused":
-    case "failed":
-    case "infrastructure":
-    case "deadline":
-    case "over-budget":
-    case "awaiting-approval":
-      return false;
-    default:
-      return unreachable(last.state.verdict.kind, "verdict");
-  }
-}
-
-function open(
-  prNumber: number | null,
-  headSha: string,
-  generation: number,
-  row: number,
-  actor: Actor | null,
-  approvedBy: Actor | null,
-): RouteAction {
+function open(what: {
+  readonly prNumber: number | null;
+  readonly headSha: string;
+  readonly baseRef?: string;
+  readonly generation: number;
+  readonly row: number;
+  readonly actor: Actor | null;
+  readonly approvedBy?: Actor;
+}): RouteAction {
+  const { prNumber, headSha, baseRef, generation, row, actor, approvedBy = null } = what;
+  const base = baseRef === undefined ? {} : { baseRef };
   return {
     kind: "open",
-    request: { kind: "pull-request", prNumber, headSha, generation, row, actor, approvedBy },
+    request: { kind: "pull-request", prNumber, headSha, ...base, generation, row, actor, approvedBy },
   };
 }
 
@@ -441,6 +445,7 @@ export function newRequest(id: string, what: NewRequest, now: number): GateReque
     kind: what.kind,
     prNumber: what.prNumber,
     headSha: what.headSha,
+    ...(what.baseRef === undefined ? {} : { baseRef: what.baseRef }),
     revision: what.revision ?? null,
     ...(what.group === undefined ? {} : { group: what.group }),
     ...(what.liftedMicros === undefined ? {} : { liftedMicros: what.liftedMicros }),

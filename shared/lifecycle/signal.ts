@@ -36,6 +36,8 @@ export type Signal =
       readonly prNumber: number;
       readonly headSha: string;
       readonly headRepositoryId: string | null;
+      /** The branch it targets, without `refs/heads/`. Left out by a Worker of an earlier version. */
+      readonly baseRef?: string;
       readonly draft: boolean;
       /** The label of `labeled` and `unlabeled`. */
       readonly label: string | null;

@@ -292,7 +292,7 @@ export type CreateOutcome =
       readonly elapsedMs: Millis;
     }
   /** The pull request moved or closed: no create was sent. */
-  | { readonly kind: "obsolete"; readonly which: "closed" | "head-moved" }
+  | { readonly kind: "obsolete"; readonly which: "closed" | "head-moved" | "base-moved" }
   /** The account does not stand behind it now: no create was sent. */
   | { readonly kind: "held-back"; readonly because: "buying-paused" | "account-unreachable"; readonly detail: string }
   /** The runner's single-use configuration lived in memory only and is gone: no create was sent. */

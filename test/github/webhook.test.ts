@@ -85,6 +85,7 @@ describe("the public webhook examples", () => {
               prNumber: 2,
               headSha: "ec26c3e57ca3a959ca5aad62de7213c562f8c821",
               headRepositoryId: "186853002",
+              baseRef: "master",
               draft: false,
               label: null,
               sender: { id: "21031067", login: "Codertocat" },

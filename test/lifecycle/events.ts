@@ -224,6 +224,7 @@ const variants: { readonly [K in TaskKind]?: Readonly<Record<string, Outcomes[K]
 
 const PULL_LOOKS: Readonly<Record<string, Observation>> = {
   "head moved": { pull: known({ ...PULL, headSha: OTHER_HEAD }) },
+  "base moved": { pull: known({ ...PULL, baseRef: "next" }) },
   closed: { pull: known({ ...PULL, open: false }) },
   "pull request 404": { pull: known("gone") },
   "nothing readable": { pull: UNREAD },

@@ -211,10 +211,15 @@ describe("the pull request", () => {
     return { counted, verdict: obsolete(counted, seen) };
   };
 
-  test("closed and moved heads are told apart; the base and a draft do not matter", () => {
+  test("closed, a moved head and another base are told apart; a draft does not matter", () => {
     expect(obsolete(request, known({ ...PULL, open: false }))).toMatchObject({ kind: "closed" });
-    expect(obsolete(request, known({ ...PULL, headSha: OTHER_HEAD }))).toMatchObject({ kind: "superseded" });
-    expect(obsolete(request, known({ ...PULL, baseRef: "next", draft: true }))).toBeNull();
+    expect(obsolete(request, known({ ...PULL, headSha: OTHER_HEAD }))).toMatchObject({ reason: "head-moved" });
+    expect(obsolete(request, known({ ...PULL, baseRef: "next" }))).toMatchObject({ reason: "base-moved" });
+    expect(obsolete(request, known({ ...PULL, draft: true }))).toBeNull();
+  });
+
+  test("before it was admitted it was admitted for no base", () => {
+    expect(obsolete({ ...request, admission: null }, known({ ...PULL, baseRef: "next" }))).toBeNull();
   });
 
   test("closed wins over moved", () => {

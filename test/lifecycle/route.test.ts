@@ -2,10 +2,11 @@
 import { describe, expect, it } from "vitest";
 import type { CodesOf } from "../../shared/audit/reasons.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { needsAnswer, route, type RouteAction, type RouteView } from "../../shared/lifecycle/route.ts";
+import { needsAnswer } from "../../shared/lifecycle/needs-answer.ts";
+import { route, type RouteAction, type RouteView } from "../../shared/lifecycle/route.ts";
 import type { Signal } from "../../shared/lifecycle/signal.ts";
 import { verdict, type VerdictKind } from "../../shared/lifecycle/verdict.ts";
-import { ALICE, BOB, HEAD, requestIn, states, T0, TERMS } from "./fixtures.ts";
+import { ADMISSION, ALICE, BOB, HEAD, requestIn, states, T0, TERMS } from "./fixtures.ts";
 
 type Change = Partial<GateRequest>;
 
@@ -231,4 +232,90 @@ it("a comment of the same second as the check's word may have been written befor
   });
   expect(opened(route(comment(0), viewOf(waiting)))).toEqual([]);
   expect(opened(route(comment(1), viewOf(waiting)))).toMatchObject([{ row: 3, approvedBy: BOB, headSha: HEAD }]);
+});
+
+describe("an answer for another base", () => {
+  const forBase = (request: GateRequest, baseRef: string, change: Change = {}): GateRequest => ({
+    ...request,
+    admission: { ...ADMISSION, baseRef },
+    ...change,
+  });
+  const waved = ended("not-required", "docs-only");
+  const passed = ended("passed", "tests-passed");
+  const failed = ended("failed", "tests-failed");
+  const edited = (baseRef?: string): Signal => ({
+    kind: "pull-request",
+    action: "edited",
+    prNumber: 7,
+    headSha: HEAD,
+    headRepositoryId: "101",
+    ...(baseRef === undefined ? {} : { baseRef }),
+    draft: false,
+    label: null,
+    sender: BOB,
+  });
+
+  it.each([
+    ["'not required'", waved],
+    ["a test", passed],
+    ["a failed test", failed],
+    ["a wait for approval", ended("awaiting-approval", "awaiting-approval")],
+  ] as const)("is none for this one: %s", (_what, request) => {
+    expect(needsAnswer([forBase(request, "stage")], 7, "main")).toBe(true);
+    expect(needsAnswer([forBase(request, "main")], 7, "main")).toBe(false);
+    expect(needsAnswer([forBase(request, "stage")], 7)).toBe(false);
+  });
+
+  it("counts again where both bases were answered green, and not where one was not", () => {
+    const there = forBase(passed, "stage", { generation: 2 });
+    expect(needsAnswer([forBase(passed, "main"), there], 7, "main")).toBe(false);
+    expect(needsAnswer([forBase(failed, "main"), there], 7, "main")).toBe(true);
+    expect(needsAnswer([forBase(passed, "main"), forBase(failed, "main"), there], 7, "main")).toBe(true);
+  });
+
+  it("is not asked for in turns by two pull requests with two bases", () => {
+    const other = forBase(passed, "stage", { prNumber: 6 });
+    const own = forBase(passed, "main", { generation: 2 });
+    expect(needsAnswer([other], 7, "main")).toBe(true);
+    expect(needsAnswer([other, own], 6, "stage")).toBe(false);
+    expect(needsAnswer([other, own], 7, "main")).toBe(false);
+  });
+
+  it("stands for all where it is red and was said of another pull request: no other answer may paint it green", () => {
+    expect(needsAnswer([forBase(failed, "stage", { prNumber: 6 })], 7, "main")).toBe(false);
+  });
+
+  it.each([
+    ["superseded", ended("superseded", "base-moved")],
+    ["refused", ended("refused", "base-changed")],
+  ] as const)("that was given up for it is followed by one: %s", (_what, request) => {
+    expect(needsAnswer([request], 7)).toBe(true);
+  });
+
+  it("goes by what was said of the base where it ended before it was admitted", () => {
+    const refused = { ...ended("refused", "author-not-permitted"), admission: null, baseRef: "stage" };
+    expect(needsAnswer([refused], 7, "main")).toBe(true);
+    expect(needsAnswer([refused], 7, "stage")).toBe(false);
+  });
+
+  it("is compared with GitHub, since the word may be late: the word itself opens nothing", () => {
+    expect(route(edited("main"), viewOf(forBase(passed, "stage")))).toEqual([{ kind: "reconcile" }]);
+    const reopened: Signal = { ...pull("reopened"), baseRef: "main" } as Signal;
+    expect(route(reopened, viewOf(forBase(passed, "stage")))).toEqual([{ kind: "reconcile" }]);
+  });
+
+  it("is not looked for because the title was edited", () => {
+    for (const signal of [edited("stage"), edited()]) {
+      expect(route(signal, viewOf(forBase(passed, "stage"))).map(({ kind }) => kind)).toEqual(["note"]);
+    }
+  });
+
+  it("is remembered of an open request, which looks at once", () => {
+    const open = { ...requestIn(states.queued()), baseRef: "stage" };
+    expect(route(edited("main"), viewOf(open))).toEqual([
+      { kind: "base", requestId: "r1", baseRef: "main" },
+      { kind: "hint", requestId: "r1" },
+    ]);
+    expect(route(edited("stage"), viewOf(open))).toEqual([{ kind: "hint", requestId: "r1" }]);
+  });
 });

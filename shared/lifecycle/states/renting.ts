@@ -19,7 +19,7 @@ import { judgeExit, runnerRefused, RUNNER_REFUSED } from "../last-words.ts";
 import { reservedPriceOf, type Attempt, type GateRequest } from "../model.ts";
 import { audit, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { CreateOutcome, Done, JobFacts, Observation, PodFacts, Task, Want } from "../tasks.ts";
-import { verdict } from "../verdict.ts";
+import { verdict, type Verdict } from "../verdict.ts";
 import { afterAnswer, afterNotFound, type CreateAnswer, type WalkAction } from "../walk.ts";
 import { endWith, exhaustion, reject, retry, rulesOf, SAME_CLOCK, type Provisioning } from "./attempts.ts";
 import { limitsOf } from "./early.ts";
@@ -76,11 +76,7 @@ export function created(
   if (done.task !== "create-pod") return ignore(request, "not this step's task");
   const outcome: CreateOutcome = done.outcome;
   if (outcome.kind === "obsolete") {
-    const ended =
-      outcome.which === "closed"
-        ? verdict("closed", "closed", "The pull request was closed before a GPU was rented.")
-        : verdict("superseded", "head-moved", "The head moved before a GPU was rented.");
-    return endWith(request, state, attempt, ended, around);
+    return endWith(request, state, attempt, overtaken(outcome.which), around);
   }
   if (outcome.kind === "held-back") {
     const ended =
@@ -124,6 +120,19 @@ export function created(
 }
 
 /** A create that bought nothing breaks a row of pods that never registered (upstream-facts section 6). */
+function overtaken(which: Extract<CreateOutcome, { kind: "obsolete" }>["which"]): Verdict {
+  switch (which) {
+    case "closed":
+      return verdict("closed", "closed", "The pull request was closed before a GPU was rented.");
+    case "head-moved":
+      return verdict("superseded", "head-moved", "The head moved before a GPU was rented.");
+    case "base-moved":
+      return verdict("superseded", "base-moved", "The base was changed before a GPU was rented.");
+    default:
+      return unreachable(which, "obsolete pull request");
+  }
+}
+
 function nothingBought(request: GateRequest): GateRequest {
   return { ...request, counts: { ...request.counts, startupFailures: 0 } };
 }
