@@ -2,7 +2,7 @@
  * Accepting signals: a verified delivery is deduped, routed and acted on in one transaction, keyed on processed. A delivery
  * that was not committed is as good as never seen, so GitHub's next attempt at it finds everything to do.
  */
-import { needsAnswer } from "../../shared/lifecycle/needs-answer.ts";
+import { answersOf, needsAnswer, nextGeneration } from "../../shared/lifecycle/needs-answer.ts";
 import { again, route, type NewRequest, type RouteAction } from "../../shared/lifecycle/route.ts";
 import type { RouteView } from "../../shared/lifecycle/route.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
@@ -72,9 +72,11 @@ export class Accepting {
   openIfUnknown(what: NewRequest, now: Millis): string | null {
     const { store } = this.#inside;
     if (store.isHeadParked(what.headSha, what.kind)) return null;
-    const known = store.requestsOfHead(what.headSha, what.kind);
+    const ofKind = store.requestsOfHead(what.headSha, what.kind);
+    const known =
+      what.kind === "pull-request" ? answersOf(what.headSha, (head, kind) => store.requestsOfHead(head, kind)) : ofKind;
     if (!needsAnswer(known, what.prNumber ?? 0, what.baseRef)) return null;
-    return this.#steps.open({ ...what, generation: (known.at(-1)?.generation ?? 0) + 1 }, now);
+    return this.#steps.open({ ...what, generation: nextGeneration(ofKind) }, now);
   }
 
   /** Row 4 for the head of this request: what a person asked for by starting one of our runs again. */

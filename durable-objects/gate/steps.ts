@@ -7,7 +7,7 @@ import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
 import { fenced, fenceOf } from "../../shared/lifecycle/fence.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { needsAnswer } from "../../shared/lifecycle/needs-answer.ts";
+import { answersOf, needsAnswer, nextGeneration } from "../../shared/lifecycle/needs-answer.ts";
 import { newRequest, type NewRequest } from "../../shared/lifecycle/route.ts";
 import { audit, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
 import { isLookedUp, onRepeat } from "../../shared/lifecycle/tasks.ts";
@@ -202,13 +202,14 @@ export class Steps {
   #answerOthers(ended: GateRequest, now: Millis): void {
     const { store } = this.#inside;
     const waiting = ended.alsoPulls ?? [];
-    const known = store.requestsOfHead(ended.headSha, ended.kind);
+    if (waiting.length === 0) return;
+    const { headSha } = ended;
+    const known = answersOf(headSha, (head, kind) => store.requestsOfHead(head, kind));
     const next = waiting.find((prNumber) => needsAnswer(known, prNumber));
-    const newest = known.at(-1);
-    if (next === undefined || newest === undefined) return;
-    const { headSha, generation } = newest;
+    if (next === undefined) return;
+    const generation = nextGeneration(store.requestsOfHead(headSha, "pull-request"));
     const parts = { kind: "pull-request", row: 1, actor: null, approvedBy: null } as const;
-    const opened = store.request(this.open({ ...parts, prNumber: next, headSha, generation: generation + 1 }, now));
+    const opened = store.request(this.open({ ...parts, prNumber: next, headSha, generation }, now));
     const others = waiting.filter((prNumber) => prNumber !== next);
     if (opened !== null && others.length > 0) store.saveRequest({ ...opened, alsoPulls: others });
   }

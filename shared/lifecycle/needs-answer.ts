@@ -8,11 +8,27 @@ import { unreachable } from "../result.ts";
 import type { GateRequest } from "./model.ts";
 import { conclusionOf, type Verdict } from "./verdict.ts";
 
+/** The kinds of request whose check is a pull request's: a recovery speaks under the same name on the same head. */
+const SPEAKING = ["pull-request", "recovery"] as const;
+
+/** What was said of a head to its pull requests, oldest first, whoever asked for it. */
+export function answersOf(
+  headSha: string,
+  ofHead: (headSha: string, kind: GateRequest["kind"]) => readonly GateRequest[],
+): readonly GateRequest[] {
+  return SPEAKING.flatMap((kind) => ofHead(headSha, kind)).toSorted((a, b) => a.openedAt - b.openedAt);
+}
+
+/** The generation that the next request of a kind has, by those of this kind at its head. */
+export function nextGeneration(ofKind: readonly GateRequest[]): number {
+  return (ofKind.at(-1)?.generation ?? 0) + 1;
+}
+
 /**
  * Whether an open pull request needs another answer than the last one about its head: that one was about something that no
  * longer holds (it was closed, the head was away for a while, the base was another, the App was gone), or was made for
  * another pull request at the same commit and has tested nothing. What was tested, or is being tested, is the answer for
- * all of them that have its base. `baseRef`: the branch that the pull request targets; null or left out, nobody knows.
+ * all of them that have its base. `ofHead`: everything that was said to pull requests of this head, oldest first. `baseRef`: the branch that the pull request targets; null or left out, nobody knows.
  */
 export function needsAnswer(
   ofHead: readonly GateRequest[],

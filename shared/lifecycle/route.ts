@@ -10,7 +10,7 @@ import { unreachable } from "../result.ts";
 import { isAggregateCheck } from "./aggregate-hints.ts";
 import { newKeep, type Keep } from "./keep.ts";
 import type { GateRequest, Group } from "./model.ts";
-import { needsAnswer } from "./needs-answer.ts";
+import { answersOf, needsAnswer, nextGeneration } from "./needs-answer.ts";
 import type { Actor, Signal } from "./signal.ts";
 import { verdict, type Verdict } from "./verdict.ts";
 
@@ -117,11 +117,12 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
     case "synchronize":
     case "ready_for_review": {
       // Row 1: always opens the request, unless there is an answer for this head that still stands.
-      const known = view.ofHead(signal.headSha, "pull-request");
+      const { prNumber, headSha, sender, baseRef } = signal;
+      const known = answersOf(headSha, view.ofHead);
       const newest = known.at(-1);
-      const { prNumber, sender, baseRef } = signal;
-      const next = (generation: number): RouteAction => open({ ...signal, generation, row: 1, actor: sender });
-      if (newest === undefined) return [...hints, next(1)];
+      const generation = nextGeneration(view.ofHead(headSha, "pull-request"));
+      const next = open({ ...signal, generation, row: 1, actor: sender });
+      if (newest === undefined) return [...hints, next];
       if (newest.state.kind !== "concluded") {
         if (newest.prNumber === prNumber || newest.alsoPulls?.includes(prNumber) === true) {
           return hints.length > 0 ? hints : [note("a request for this head exists")];
@@ -131,7 +132,7 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
       // Out of order, a late word about an earlier push must not end what is under way: only the reopening undoes a close.
       const undone = signal.action === "reopened" || !endedAs(newest, "closed") || newest.prNumber !== prNumber;
       if (undone && needsAnswer(known, prNumber)) {
-        return [...hints, next(newest.generation + 1)];
+        return [...hints, next];
       }
       if (undone && needsAnswer(known, prNumber, baseRef)) return [...hints, { kind: "reconcile" }];
       return hints.length > 0 ? hints : [note("a request for this head exists")];
@@ -140,7 +141,8 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
       // Row 3: the label in force when the check said that it waits for one.
       const known = view.ofHead(signal.headSha, "pull-request");
       const terms = known.at(-1)?.terms;
-      if (terms?.start === "label" && signal.label === terms.startWord) return approve(known, signal.sender, hints);
+      if (terms?.start === "label" && signal.label === terms.startWord)
+        return approve(view, known, signal.sender, hints);
       return hints.length > 0 ? hints : [note("not the label that starts a run")];
     }
     case "edited":
@@ -172,7 +174,7 @@ function edited(
     .filter((request) => request.state.kind !== "concluded" && request.baseRef !== baseRef)
     .map((request): RouteAction => ({ kind: "base", requestId: request.id, baseRef }));
   if (moved.length > 0) return [...moved, ...hints];
-  const known = view.ofHead(headSha, "pull-request");
+  const known = answersOf(headSha, view.ofHead);
   const another = needsAnswer(known, prNumber, baseRef) && !needsAnswer(known, prNumber);
   return another ? [...hints, { kind: "reconcile" }] : nothing;
 }
@@ -185,7 +187,7 @@ function workflowRun(signal: Extract<Signal, { kind: "workflow-run" }>, view: Ro
     return [{ kind: "uninvited", requestId: owner.id, run }];
   }
   // Row 2: the trigger lets an open request go on. The request reads the run itself; this only wakes it.
-  const known = view.ofHead(signal.headSha, "pull-request");
+  const known = answersOf(signal.headSha, view.ofHead);
   const waiting = known.filter((request) => request.state.kind !== "concluded");
   if (waiting.length > 0) return waiting.map(hint);
   if (signal.action !== "in_progress") return [note("no request waits for this run")];
@@ -297,7 +299,7 @@ function checkRun(signal: Extract<Signal, { kind: "check-run" }>, view: RouteVie
     }
     case "requested_action": {
       if (signal.appId !== view.appId || signal.identifier !== APPROVE_BUTTON) return [note("not a button of ours")];
-      return approve(view.ofHead(signal.headSha, "pull-request"), signal.sender, []);
+      return approve(view, view.ofHead(signal.headSha, "pull-request"), signal.sender, []);
     }
     case "created":
     case "completed": {
@@ -327,7 +329,7 @@ function comment(signal: Extract<Signal, { kind: "comment" }>, view: RouteView):
   // `/gpu run`, or `/gpu run keep 60`: the permission that is asked for the run covers the keeping.
   const said = /^(?: +keep +([1-9]\d{0,2}))?$/.exec(line.slice(word.length));
   if (said === null) return [note("not a command")];
-  const [action, ...rest] = approve(view.ofHead(waiting.headSha, "pull-request"), signal.sender, []);
+  const [action, ...rest] = approve(view, view.ofHead(waiting.headSha, "pull-request"), signal.sender, []);
   if (said[1] === undefined || action?.kind !== "open") return action === undefined ? rest : [action, ...rest];
   return [{ ...action, request: { ...action.request, keepMinutes: Number(said[1]) } }, ...rest];
 }
@@ -350,11 +352,16 @@ function isElsewhere(newest: GateRequest | undefined, at: Millis): boolean {
 }
 
 /** Row 3: the next generation for exactly this commit. */
-function approve(known: readonly GateRequest[], by: Actor, otherwise: readonly RouteAction[]): readonly RouteAction[] {
+function approve(
+  view: RouteView,
+  known: readonly GateRequest[],
+  by: Actor,
+  otherwise: readonly RouteAction[],
+): readonly RouteAction[] {
   const newest = known.at(-1);
   if (newest === undefined) return otherwise.length > 0 ? otherwise : [note("no request for this head")];
-  if (newest.state.kind !== "concluded")
-    return [{ kind: "asked", requestId: newest.id, row: 3, actor: by }, ...otherwise];
+  const busy = answersOf(newest.headSha, view.ofHead).findLast(({ state }) => state.kind !== "concluded");
+  if (busy !== undefined) return [{ kind: "asked", requestId: busy.id, row: 3, actor: by }, ...otherwise];
   const waits = standing(known);
   if (waits === undefined || !(endedFor(waits, "awaiting-approval") || endedFor(waits, "trigger-not-started"))) {
     return otherwise.length > 0 ? otherwise : [note("nothing waits for approval at this head")];

@@ -10,7 +10,7 @@ import { migrate } from "../../durable-objects/gate/schema.ts";
 import type { GatePorts } from "../../durable-objects/gate/ports.ts";
 import type { GateRequest, RequestState } from "../../shared/lifecycle/model.ts";
 import type { Delivery } from "../../shared/lifecycle/signal.ts";
-import { verdict } from "../../shared/lifecycle/verdict.ts";
+import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import { shaOf } from "../github/stub.ts";
 import { states } from "../lifecycle/fixtures.ts";
 import { nodeSql } from "../support/node-sql.ts";
@@ -219,6 +219,47 @@ describe("a recovery", () => {
     put(gate, "r1", concluded);
     expect(gate.openDispatched(from("7001", RECOVERY))).toEqual({ kind: "opened", requestId: "r2" });
     expect(gate.store.request("r1")?.state).toEqual(concluded);
+  });
+});
+
+describe("a pull request whose last answer was a recovery's", () => {
+  const asListed = {
+    kind: "pull-request",
+    prNumber: 7,
+    headSha: HEAD,
+    generation: 1,
+    row: 1,
+    actor: null,
+    approvedBy: null,
+  } as const;
+
+  function recovered(word: Verdict): Gate {
+    const { gate, pass } = gateAt();
+    gate.accept(opened);
+    put(gate, "r1", concluded);
+    pass(1_000);
+    gate.openDispatched(from("7001", RECOVERY));
+    put(gate, "r2", { kind: "concluded", at: T0 + 1_000, verdict: word });
+    return gate;
+  }
+
+  it.each([
+    ["closed", verdict("closed", "closed", "It was closed."), "r3"],
+    ["superseded", verdict("superseded", "head-moved", "The head moved."), "r3"],
+    ["passed", verdict("passed", "tests-passed", "They passed."), null],
+  ] as const)("gets another where that was %s, also when no webhook tells of it", (_what, word, id) => {
+    const gate = recovered(word);
+    expect(gate.openIfUnknown(asListed)).toBe(id);
+    if (id !== null) expect(gate.store.request(id)).toMatchObject({ kind: "pull-request", generation: 2 });
+  });
+
+  it("and so does another pull request at the commit, when the recovery it was shared with ends", () => {
+    const { gate } = gateAt();
+    gate.openDispatched(from("7001", RECOVERY));
+    const second = { ...opened.signal, prNumber: 8 } as Delivery["signal"];
+    expect(gate.accept({ ...opened, guid: "delivery-8", signal: second }).actions).toEqual(["also r1"]);
+    expect(gate.stop("r1", verdict("closed", "closed", "It was closed."))).toBe(true);
+    expect(only(gate.store.requestsOfHead(HEAD, "pull-request"))).toMatchObject({ prNumber: 8, generation: 1 });
   });
 });
 

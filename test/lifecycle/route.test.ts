@@ -91,6 +91,50 @@ describe("an answer for the same commit", () => {
   });
 });
 
+describe("a recovery's answer is one for its pull request", () => {
+  const failed = ended("failed", "tests-failed");
+  const recovery = <K extends VerdictKind>(kind: K, reason: CodesOf<K>): GateRequest =>
+    ended(kind, reason, { id: "r2", kind: "recovery", openedAt: T0 + 1 });
+
+  it("so one that was closed is none when it is reopened", () => {
+    const actions = route(pull("reopened"), viewOf(failed, recovery("closed", "closed")));
+    expect(opened(actions)).toMatchObject([{ kind: "pull-request", generation: 2, actor: BOB }]);
+  });
+
+  it("so one that was superseded is none when the head comes back", () => {
+    const actions = route(pull("synchronize"), viewOf(failed, recovery("superseded", "head-moved")));
+    expect(opened(actions)).toMatchObject([{ kind: "pull-request", generation: 2 }]);
+  });
+
+  it("and one that tested the head stands, whatever was said before it", () => {
+    const gaveWay = ended("superseded", "head-moved");
+    expect(opened(route(pull("synchronize"), viewOf(gaveWay, recovery("passed", "tests-passed"))))).toEqual([]);
+  });
+
+  it("and one under way is shared by a second pull request, and approved by nobody once more", () => {
+    const busy = requestIn(states.queued(), { id: "r2", kind: "recovery", openedAt: T0 + 1 });
+    const waits = ended("awaiting-approval", "awaiting-approval", {
+      terms: { ...TERMS, start: "label", startWord: "gpu" },
+    });
+    expect(route(pull("opened", 8), viewOf(waits, busy))).toEqual([{ kind: "also", requestId: "r2", prNumber: 8 }]);
+    const labeled = { ...pull("opened"), action: "labeled", label: "gpu" } as Signal;
+    const rented = { ...busy, terms: waits.terms };
+    expect(opened(route(labeled, viewOf(waits, rented)))).toEqual([]);
+    const button: Signal = {
+      kind: "check-run",
+      action: "requested_action",
+      checkRunId: "1",
+      name: "CI GPU gate",
+      headSha: HEAD,
+      externalId: null,
+      appId: "1",
+      identifier: "approve-gpu-run",
+      sender: BOB,
+    };
+    expect(route(button, viewOf(waits, rented))).toEqual([{ kind: "asked", requestId: "r2", row: 3, actor: BOB }]);
+  });
+});
+
 describe("the trigger workflow that starts late", () => {
   const waited = ended("awaiting-approval", "trigger-not-started", { terms: TERMS });
 
