@@ -143,6 +143,12 @@ export class Accepting {
         this.#inside.audit(action.requestId, audit("request.shared", "request-open", { pullRequest: action.prNumber }));
         return `also ${action.requestId}`;
       }
+      case "actor": {
+        const request = store.request(action.requestId);
+        if (request !== null) store.saveRequest({ ...request, actor: action.actor });
+        this.#inside.audit(action.requestId, audit("request.actor", null, { actor: action.actor.id }));
+        return `actor ${action.requestId}`;
+      }
       case "base": {
         const request = store.request(action.requestId);
         if (request !== null) store.saveRequest({ ...request, baseRef: action.baseRef });

@@ -349,6 +349,11 @@ export const REASONS = {
     sentence: "The workflow that the gate follows did not start in time.",
     whatToDo: "Start that workflow, or a maintainer approves this commit.",
   },
+  "actor-unknown": {
+    class: "awaiting-approval",
+    sentence: "Nobody told the gate who caused this commit to be tested, so nobody's permission could be looked at.",
+    whatToDo: "A maintainer approves this commit with the button, or re-runs the check.",
+  },
   "approval-outdated": {
     class: "awaiting-approval",
     sentence: "The approval was for an older commit than the pull request's head.",

@@ -58,6 +58,8 @@ export type RouteAction =
   | { readonly kind: "also"; readonly requestId: string; readonly prNumber: number }
   /** This open request's pull request is said to target this branch now: remembered, and looked at. */
   | { readonly kind: "base"; readonly requestId: string; readonly baseRef: string }
+  /** Who caused this open request, of which nobody had told before. */
+  | { readonly kind: "actor"; readonly requestId: string; readonly actor: Actor }
   /** Nothing outside follows this request any more: it ends. */
   | { readonly kind: "stop"; readonly requestId: string; readonly verdict: Verdict }
   /** An attempt of one of our runs that we did not start. */
@@ -123,7 +125,11 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
       const generation = nextGeneration(view.ofHead(headSha, "pull-request"));
       const next = open({ ...signal, generation, row: 1, actor: sender });
       if (newest === undefined) return [...hints, next];
+      // The webhook of this very head, later than the comparison with GitHub: it says whose permission counts.
+      const caused = (signal.action === "opened" || signal.action === "synchronize") && newest.prNumber === prNumber;
+      if (caused && endedFor(newest, "actor-unknown")) return [...hints, next];
       if (newest.state.kind !== "concluded") {
+        if (caused && isNobodys(newest)) return [{ kind: "actor", requestId: newest.id, actor: sender }, ...hints];
         if (newest.prNumber === prNumber || newest.alsoPulls?.includes(prNumber) === true) {
           return hints.length > 0 ? hints : [note("a request for this head exists")];
         }
@@ -154,6 +160,12 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
     default:
       return unreachable(signal.action, "pull request action");
   }
+}
+
+/** Found by comparing with GitHub, and still early enough to be told who caused it. */
+function isNobodys({ kind, openedBy, actor, state }: GateRequest): boolean {
+  if (kind !== "pull-request" || openedBy.actor !== null || actor !== null) return false;
+  return state.kind === "received" || state.kind === "authorizing" || state.kind === "waiting";
 }
 
 /**
@@ -351,6 +363,9 @@ function isElsewhere(newest: GateRequest | undefined, at: Millis): boolean {
   return newest !== undefined && newest.openedBy.row === 3 && endedFor(newest, "head-moved") && endedBy(newest, at);
 }
 
+/** What a check may wait for that an approval of its commit gives. */
+const APPROVABLE: readonly ReasonCode[] = ["awaiting-approval", "trigger-not-started", "actor-unknown"];
+
 /** Row 3: the next generation for exactly this commit. */
 function approve(
   view: RouteView,
@@ -363,7 +378,7 @@ function approve(
   const busy = answersOf(newest.headSha, view.ofHead).findLast(({ state }) => state.kind !== "concluded");
   if (busy !== undefined) return [{ kind: "asked", requestId: busy.id, row: 3, actor: by }, ...otherwise];
   const waits = standing(known);
-  if (waits === undefined || !(endedFor(waits, "awaiting-approval") || endedFor(waits, "trigger-not-started"))) {
+  if (waits === undefined || !APPROVABLE.some((reason) => endedFor(waits, reason))) {
     return otherwise.length > 0 ? otherwise : [note("nothing waits for approval at this head")];
   }
   const { prNumber, headSha, generation } = newest;

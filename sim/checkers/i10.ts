@@ -2,7 +2,7 @@
  * I10: a duplicate, late, reordered or lost webhook changes nothing but the time of the outcome. So a head has one request,
  * and one more for each time a person asked again; never two that are open. One that only found its head superseded does not
  * count: a head may come back, so a late word about it is looked into, buys nothing and ends the same way. Nor does one that
- * gave up waiting for its trigger, which may still start, nor one that ended because the App had no place here.
+ * gave up waiting for its trigger, which may still start, or for the word of who caused it, nor one that ended because the App had no place here.
  */
 import type { GateHost } from "../hosts.ts";
 import type { Checker } from "../view.ts";
@@ -49,7 +49,7 @@ export function i10(): Checker {
         if (looked.get(host.repository.id) === count) continue;
         looked.set(host.repository.id, count);
         const rows = host.sql.exec<Row>(
-          "SELECT head_sha, kind, sum(coalesce(json_extract(record, '$.state.verdict.kind'), '') NOT IN ('superseded') AND coalesce(json_extract(record, '$.state.verdict.reason'), '') NOT IN ('app-removed', 'repository-gone', 'trigger-not-started')) AS n, sum(state <> 'concluded') AS open FROM requests GROUP BY head_sha, kind",
+          "SELECT head_sha, kind, sum(coalesce(json_extract(record, '$.state.verdict.kind'), '') NOT IN ('superseded') AND coalesce(json_extract(record, '$.state.verdict.reason'), '') NOT IN ('app-removed', 'repository-gone', 'trigger-not-started', 'actor-unknown')) AS n, sum(state <> 'concluded') AS open FROM requests GROUP BY head_sha, kind",
         );
         for (const row of rows) {
           if (row.open > 1) return `${row.head_sha.slice(0, 8)} has ${row.open} open requests`;

@@ -140,6 +140,59 @@ describe("row 1: the pull request itself", () => {
   });
 });
 
+describe("row 1 without a trigger workflow", () => {
+  const UNTRIGGERED = `${CONFIG}pre_gate: []\nworkflows:\n  trigger: none\n`;
+  const PUSHED = { event: "pull_request", action: "synchronize" };
+
+  /** A maintainer's pull request that needs no GPU, and somebody's push of code to it. */
+  async function pushedTo(test: TestContext, by: string, how: "heard" | "lost" | "late") {
+    const world = await startLife({ config: UNTRIGGERED });
+    test.onTestFinished(() => world.close());
+    world.repository.addCollaborator("mona", "maintain");
+    world.repository.addCollaborator("walt", "write");
+    const { number, headSha } = world.repository.openPullRequest({ author: "mira", files: { "README.md": "# w\n" } });
+    expect(verdictOf(await ended(world, headSha, 1))).toMatchObject({ kind: "not-required" });
+    if (how !== "heard") world.github.webhooks.next(PUSHED, how === "lost" ? "vanish" : { delayMs: 3_000 });
+    const head = world.repository.push(number, { author: by, files: { "src/a.rs": "x" } });
+    if (how !== "heard") {
+      world.gate.store.putTask("reconcile", "repository", "reconcile", {}, Date.now(), Date.now());
+      await world.gate.run();
+    }
+    return { world, head };
+  }
+
+  it.concurrent("a writer's push to a maintainer's pull request is refused when it is heard", async (test) => {
+    const { world, head } = await pushedTo(test, "walt", "heard");
+    expect(verdictOf(await ended(world, head, 1))).toMatchObject({ reason: "actor-not-permitted" });
+    expect(world.runpod.pods()).toEqual([]);
+  });
+
+  it.concurrent("and waits for an approval when it is not: nothing is started by the author's permission alone", async (test) => {
+    const { world, head } = await pushedTo(test, "walt", "lost");
+    const request = await ended(world, head, 1);
+    expect(verdictOf(request)).toMatchObject({ kind: "awaiting-approval", reason: "actor-unknown" });
+    expect(checks(world, head).map((run) => run.conclusion)).toEqual(["action_required"]);
+    expect(dispatches(world, PREPARE)).toEqual([]);
+    expect(world.runpod.pods()).toEqual([]);
+    world.repository.pressButton(checks(world, head)[0]?.id ?? 0, "approve-gpu-run", "mona");
+    expect(verdictOf(await ended(world, head, 2))).toMatchObject({ kind: "passed" });
+  });
+
+  it.concurrent("and is refused after all when the word of it comes late", async (test) => {
+    const { world, head } = await pushedTo(test, "walt", "late");
+    expect(verdictOf(await ended(world, head, 1))).toMatchObject({ reason: "actor-unknown" });
+    expect(verdictOf(await ended(world, head, 2))).toMatchObject({ reason: "actor-not-permitted" });
+    expect(world.runpod.pods()).toEqual([]);
+  });
+
+  it.concurrent("a maintainer's push goes on when the word of it comes, however late", async (test) => {
+    const { world, head } = await pushedTo(test, "mona", "late");
+    const request = await ended(world, head, 2);
+    expect(verdictOf(request)).toMatchObject({ kind: "passed" });
+    expect(request.actor?.login).toBe("mona");
+  });
+});
+
 describe("row 2: the trigger workflow", () => {
   it.concurrent("lets the request go on, and its triggering actor is the one who is authorised", async (test) => {
     const world = await life(test);

@@ -67,6 +67,34 @@ describe("authorising", () => {
     expect(one.at).toBe("waiting/ready");
   });
 
+  describe("nobody told who caused it", () => {
+    const unknown = { actor: null, openedBy: { row: 1, actor: null } };
+    const untriggered = { workflows: { ...TERMS.workflows, trigger: null } };
+
+    test("and no run is going to say it: a maintainer's word is waited for", () => {
+      const one = authorizing(unknown);
+      one.answer("authorize", admitted(untriggered));
+      expect(one.verdict).toMatchObject({ kind: "awaiting-approval", reason: "actor-unknown" });
+    });
+
+    test("does not matter where nothing is rented, nor where the trigger's run will say it", () => {
+      const light = authorizing(unknown);
+      light.answer("authorize", admitted(untriggered, { gpuRequired: false, classification: "docs-only" }));
+      expect(light.verdict).toMatchObject({ kind: "not-required" });
+      const triggered = authorizing(unknown);
+      triggered.answer("authorize", admitted());
+      expect(triggered.at).toBe("waiting/trigger");
+    });
+
+    test("until GitHub had answered: the one who is named now is looked at before anything else", () => {
+      const one = authorizing({ ...unknown, actor: BOB });
+      one.answer("authorize", admitted(untriggered, { actor: ALICE }));
+      expect(one.at).toBe("authorizing");
+      one.answer("authorize", admitted(untriggered, { actor: BOB }));
+      expect(one.at).toBe("preparing/dispatch");
+    });
+  });
+
   test("a GitHub that does not answer is asked again for half an hour, with growing pauses, then it is the outage's fault", () => {
     const one = authorizing();
     const pauses: number[] = [];

@@ -135,6 +135,33 @@ describe("a recovery's answer is one for its pull request", () => {
   });
 });
 
+describe("the word of who caused a commit, later than the comparison with GitHub", () => {
+  const unknown = { actor: null, openedBy: { row: 1, actor: null } };
+  const waits = ended("awaiting-approval", "actor-unknown", unknown);
+
+  it.each(["opened", "synchronize"] as const)("lets the request begin again, as whoever it was: %s", (action) => {
+    expect(opened(route(pull(action), viewOf(waits)))).toMatchObject([{ generation: 2, row: 1, actor: BOB }]);
+  });
+
+  it("is not that of a later act, nor of another pull request", () => {
+    expect(opened(route(pull("reopened"), viewOf(waits)))).toEqual([]);
+    expect(opened(route(pull("opened", 8), viewOf(waits)))).toEqual([]);
+  });
+
+  it("is told to a request that is still looked into, and to none that goes on by another's word", () => {
+    const open = requestIn(states.authorizing(), unknown);
+    const told = { kind: "actor", requestId: "r1", actor: BOB };
+    expect(route(pull("synchronize"), viewOf(open))).toContainEqual(told);
+    for (const other of [
+      requestIn(states.authorizing()),
+      requestIn(states.queued(), unknown),
+      requestIn(states.waiting("trigger"), { ...unknown, actor: ALICE }),
+    ]) {
+      expect(route(pull("synchronize"), viewOf(other))).toEqual([{ kind: "hint", requestId: "r1" }]);
+    }
+  });
+});
+
 describe("the trigger workflow that starts late", () => {
   const waited = ended("awaiting-approval", "trigger-not-started", { terms: TERMS });
 

@@ -51,6 +51,8 @@ export function authorizing(
 
   const { terms, admission } = outcome;
   const admitted: GateRequest = { ...request, terms, admission };
+  // Told while GitHub was asked who may: they have not been looked at yet.
+  if (isToldLate(request, admission)) return authorize(request, around);
   const held = heldBack(admitted, terms, admission, around);
   if (held !== null) return held;
   const quietUntil = request.openedAt + terms.quietPeriod;
@@ -61,6 +63,10 @@ export function authorizing(
   }
   if (terms.workflows.trigger !== null && request.kind === "pull-request" && !request.triggerSeen) {
     return waitForTrigger(admitted, terms, around);
+  }
+  // The author's permission is not that of whoever pushed, and nothing else is going to say who did.
+  if (request.kind === "pull-request" && request.actor === null) {
+    return conclude(admitted, verdict("awaiting-approval", "actor-unknown", WHO_WAS_IT), around.now);
   }
   return prepare(admitted, terms, around);
 }
@@ -86,6 +92,17 @@ export function heldBack(admitted: GateRequest, terms: Terms, admission: Admissi
     return conclude(admitted, verdict("awaiting-approval", "awaiting-approval", howToApprove(terms)), around.now);
   }
   return null;
+}
+
+const WHO_WAS_IT =
+  "The webhook that says who caused this was lost or is late, and no trigger workflow is configured whose run would say it. " +
+  "A maintainer starts the GPU run for this commit with the button on this check.";
+
+/** A request that nobody was known to have caused, and of which the webhook came while it was authorised. */
+function isToldLate(request: GateRequest, admission: Admission): boolean {
+  const { kind, openedBy, actor, triggerSeen } = request;
+  if (kind !== "pull-request" || openedBy.actor !== null || triggerSeen) return false;
+  return actor !== null && actor.id !== admission.actor.id;
 }
 
 /** The ends that authorisation and the re-check inside the lock share; null when it neither refused nor found it moot. */
