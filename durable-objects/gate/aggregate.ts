@@ -1,5 +1,5 @@
 /**
- * A look of the aggregator at one head: read the pull request, every check run of the head and the lanes' switches; judge;
+ * A look of the aggregator at one head: read the pull request or the merge group, every check run of the head and the lanes' switches; judge;
  * write the one check run that says it; say when to look again.
  *
  * Nothing is concluded from a part of the facts: what cannot be read keeps the answer open. Before a conclusion the rules
@@ -17,7 +17,15 @@ import { aggregatorLimits, judgeRound, type HeadFacts, type Round } from "../../
 import { aggregateView, endedView, troubleView, type AggregateView } from "../../shared/policy/aggregate-view.ts";
 import type { LookAlike, ObservedCheck } from "../../shared/policy/aggregator.ts";
 import type { Millis } from "../../shared/ports.ts";
-import { DEBOUNCE_MS, PAUSED, type AggregateRecord, type AggregateRow, type Aggregates } from "./aggregates.ts";
+import { notRead, readSubject, type Unread } from "./aggregate-subject.ts";
+import {
+  DEBOUNCE_MS,
+  MERGE_GROUP,
+  PAUSED,
+  type AggregateRecord,
+  type AggregateRow,
+  type Aggregates,
+} from "./aggregates.ts";
 import type { GatePorts } from "./ports.ts";
 import { fingerprint, TWINS_AFTER_MS } from "./publish.ts";
 import type { Store, StoredTask } from "./store.ts";
@@ -45,9 +53,14 @@ const UNSAID_TRIES = 300;
 const FOREIGN_NOTED = 20;
 
 type Seen =
-  | { readonly kind: "seen"; readonly facts: HeadFacts; readonly own: readonly CheckRun[] }
+  | {
+      readonly kind: "seen";
+      readonly facts: HeadFacts;
+      readonly own: readonly CheckRun[];
+      readonly headRefs?: readonly string[];
+    }
   | { readonly kind: "over"; readonly why: string; readonly own: readonly CheckRun[] }
-  | { readonly kind: "unread"; readonly problem: string; readonly retryAt: Millis };
+  | Unread;
 
 export async function lookAtHead(task: StoredTask, context: AggregateContext): Promise<void> {
   const { aggregates, ports, store } = context;
@@ -58,7 +71,9 @@ export async function lookAtHead(task: StoredTask, context: AggregateContext): P
   const config = aggregates.config();
   const name = config?.aggregator.name ?? null;
   const seen = await read(stored, config, context);
-  const row = stored.unreadable && seen.kind !== "unread" ? adopted(stored, seen.own, context) : stored;
+  const known = stored.unreadable && seen.kind !== "unread" ? adopted(stored, seen.own, context) : stored;
+  const headRefs = seen.kind === "seen" ? seen.headRefs : undefined;
+  const row = headRefs === undefined ? known : { ...known, record: { ...known.record, headRefs: [...headRefs] } };
   const look = new Look(task, row, beganAt, context);
   if (seen.kind === "unread") return config === null ? look.pause(seen) : look.trouble(seen, config);
   if (seen.kind === "over") return look.end(seen.why, seen.own);
@@ -121,7 +136,8 @@ class Look {
     if (written.kind === "failed") return this.#failed(written.failure, written.record);
     if (written.kind === "later") return this.#rest({ ...written.record, round }, config, earliest(until, written.at));
     if (view.conclusion !== null) {
-      const { headSha: head, prNumber: pull } = this.#row;
+      const { headSha: head, prNumber } = this.#row;
+      const pull = prNumber === MERGE_GROUP ? null : prNumber;
       const noted = { head, pull, conclusion: view.conclusion, check: written.record.check.id };
       store.audit(now, null, audit("aggregate.conclude", null, noted));
       store.count(`aggregate.${view.conclusion}`);
@@ -131,7 +147,7 @@ class Look {
   }
 
   /** Something could not be read: asked again, later and later; the check says so, and concludes when the time is over. */
-  async trouble(unread: Extract<Seen, { kind: "unread" }>, config: RepositoryConfig): Promise<void> {
+  async trouble(unread: Unread, config: RepositoryConfig): Promise<void> {
     const { aggregator } = config;
     const { record } = this.#row;
     const { timeoutMs } = aggregatorLimits(config);
@@ -147,7 +163,7 @@ class Look {
     this.pause(unread);
   }
 
-  pause(unread: Extract<Seen, { kind: "unread" }>): void {
+  pause(unread: Unread): void {
     const { store } = this.#context;
     store.count("aggregate.unread");
     this.#again(Math.max(unread.retryAt, this.#beganAt + pauseAfter(this.#task.tries)), PAUSED, this.#task.tries);
@@ -204,9 +220,7 @@ class Look {
   }
 
   /** The default branch's rules: read before a conclusion, and only then, because reading them costs three calls. */
-  async #rulesNow(): Promise<
-    { readonly kind: "same" } | { readonly kind: "changed" } | Extract<Seen, { kind: "unread" }>
-  > {
+  async #rulesNow(): Promise<{ readonly kind: "same" } | { readonly kind: "changed" } | Unread> {
     const { github, repositoryId, store } = this.#context;
     const rules = await readRules(github, { repositoryId });
     if ("outcome" in rules) {
@@ -374,14 +388,11 @@ type Written =
   | { readonly kind: "failed"; readonly record: AggregateRecord; readonly failure: GitHubFailure };
 
 /** Everything a judgement needs, read side by side. One unread part makes the whole unread. */
-async function read(
-  row: AggregateRow,
-  config: RepositoryConfig | null,
-  { github, ports }: AggregateContext,
-): Promise<Seen> {
+async function read(row: AggregateRow, config: RepositoryConfig | null, context: AggregateContext): Promise<Seen> {
+  const { github, ports } = context;
   const switchNames = config === null ? [] : switchesOf(config);
-  const [pull, listed, ...values] = await Promise.all([
-    github.getPull(row.prNumber),
+  const [subject, listed, ...values] = await Promise.all([
+    readSubject(row, config, context),
     github.listCheckRunsForRef(row.headSha, { filter: "all" }),
     ...switchNames.map((name) => github.getRepositoryVariable(name)),
   ]);
@@ -390,12 +401,8 @@ async function read(
   const { check } = row.record;
   // After a write without an answer the list has to say what became of it before anything else is written.
   if (check.unsure && !listed.ok) return notRead("The list of check runs", listed.error);
-  if (!pull.ok) {
-    const gone = pull.error.reason === "not-found" || pull.error.reason === "gone";
-    return gone ? { kind: "over", why: "The pull request is gone", own } : notRead("The pull request", pull.error);
-  }
-  if (pull.value.state !== "open") return { kind: "over", why: "The pull request was closed", own };
-  if (pull.value.headSha !== row.headSha) return { kind: "over", why: "Superseded by a newer commit", own };
+  if (subject.kind === "unread") return subject;
+  if (subject.kind === "over") return { ...subject, own };
   if (!listed.ok) return notRead("The list of check runs", listed.error);
   if (!listed.value.complete) {
     return { kind: "unread", problem: "GitHub did not give the whole list of check runs", retryAt: 0 };
@@ -407,11 +414,12 @@ async function read(
     if (value.ok) switches[name] = value.value;
     else if (value.error.reason !== "not-found") return notRead(`The switch ${name}`, value.error);
   }
-  const { headRef, draft } = pull.value;
+  const { headRef, draft, headRefs } = subject;
   const { draftAt, againAt } = row;
   const now = ports.clock.now();
   const checks = all.filter((run) => !isAggregateCheck(run, ports.appId)).map((run) => observed(run, now));
-  return { kind: "seen", facts: { headRef, draft, switches, checks, draftAt, againAt }, own };
+  const facts = { headRef, draft, switches, checks, draftAt, againAt };
+  return { kind: "seen", facts, own, ...(headRefs === undefined ? {} : { headRefs }) };
 }
 
 /** Checks that carry the aggregator's own name and are not its own. */
@@ -435,11 +443,6 @@ function observed(run: CheckRun, now: Millis): ObservedCheck {
   const { id, name, status, conclusion, startedAt, completedAt, appId } = run;
   const began = startedAt ?? (status === "completed" ? null : now);
   return { id, name, status, conclusion, startedAt: began, createdAt: null, completedAt, appId };
-}
-
-function notRead(what: string, failure: GitHubFailure): Extract<Seen, { kind: "unread" }> {
-  const retryAt = failure.reason === "rate-limited" ? failure.retryAtMs : 0;
-  return { kind: "unread", problem: `${what} cannot be read: ${describeFailure(failure)}`, retryAt };
 }
 
 function stateOf(view: AggregateView): CheckState {

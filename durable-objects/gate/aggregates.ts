@@ -36,11 +36,14 @@ export const aggregateRecordSchema = z.object({
   changedAt: z.number(),
   /** Fingerprint of the other Apps' look-alikes that the audit has. */
   foreign: z.string().nullable(),
+  /** A merge group's: the head branches of its members, once a rule has asked for them. */
+  headRefs: z.array(z.string()).optional(),
 });
 export type AggregateRecord = z.infer<typeof aggregateRecordSchema>;
 
 export interface AggregateRow {
   readonly headSha: string;
+  /** The pull request that speaks for the commit; `MERGE_GROUP` where a merge group does. */
   readonly prNumber: number;
   readonly live: boolean;
   readonly heardAt: Millis;
@@ -67,6 +70,9 @@ type Row = {
   draft_at: number | null;
   record: string;
 };
+
+/** In the place of a pull request's number: the commit is a merge group's. GitHub counts from 1. */
+export const MERGE_GROUP = 0;
 
 /** Many checks end within a second of each other: one look for all of them. */
 export const DEBOUNCE_MS = 1_000;
@@ -134,19 +140,19 @@ export class Aggregates {
     if (hint === null) return;
     const { headSha, prNumber, kind } = hint;
     if (kind === "again") this.#sql.exec(`UPDATE aggregates SET again_at = ? WHERE head_sha = ?`, now, headSha);
-    if (kind === "open" && prNumber !== null) this.open(headSha, prNumber, now);
+    if (kind === "open") this.open(headSha, prNumber ?? MERGE_GROUP, now);
     // Other heads of the same pull request find out that they are over.
     if (prNumber !== null) for (const row of this.#liveOf(prNumber)) this.look(row.head_sha, now);
     else if (this.#isLive(headSha)) this.look(headSha, now);
   }
 
-  /** This head belongs to an open pull request: it gets an answer, once. */
+  /** This head belongs to an open pull request, or is a merge group's (`MERGE_GROUP`): it gets an answer, once. */
   open(headSha: string, prNumber: number, now: Millis): void {
     if (!this.configured()) return;
     const row = this.row(headSha);
     if (row?.live === true) {
       // Two pull requests with one head: the one that is ready speaks for the commit.
-      if (row.prNumber !== prNumber && row.record.round.draft) {
+      if (row.prNumber !== prNumber && prNumber !== MERGE_GROUP && row.record.round.draft) {
         this.#sql.exec(`UPDATE aggregates SET pr_number = ? WHERE head_sha = ?`, prNumber, headSha);
         this.look(headSha, now);
       }
@@ -177,7 +183,7 @@ export class Aggregates {
     else if (task.kind !== PAUSED) this.#store.hurryTask("aggregate", headSha, now + delayMs);
   }
 
-  /** What reconciling saw: heads nobody told of, heads that are over, drafts, and a configuration that has changed. */
+  /** What reconciling saw: heads and groups nobody told of, heads that are over, drafts, and a configuration that has changed. */
   compare(pulls: readonly ListedPull[], now: Millis): void {
     const live = this.#live();
     if (this.configured()) {
@@ -186,6 +192,9 @@ export class Aggregates {
         if (pull.draft) this.#sql.exec(`UPDATE aggregates SET draft_at = ? WHERE head_sha = ?`, now, pull.headSha);
         const row = live.find((known) => known.headSha === pull.headSha && known.prNumber === pull.number);
         if (row !== undefined && row.record.round.draft !== pull.draft) this.look(row.headSha, now);
+      }
+      for (const request of this.#store.openRequests()) {
+        if (request.kind === "merge-group") this.open(request.headSha, MERGE_GROUP, now);
       }
     }
     const hash = this.#store.meta("last_config") ?? "";

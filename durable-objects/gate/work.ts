@@ -11,6 +11,7 @@ import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Accepting } from "./accepting.ts";
 import { lookAtHead } from "./aggregate.ts";
+import { MERGE_GROUP } from "./aggregates.ts";
 import { readCost } from "./costs.ts";
 import type { Inside } from "./inside.ts";
 import { forgetLeftRunners, removeLeftRunners } from "./left-runners.ts";
@@ -138,8 +139,9 @@ export class Work {
         this.#steps.apply(task.subject, { kind: "done", taskId: task.id, done });
       });
       // The configuration may just have become known: the head gets its aggregate, if there is one.
-      if (taken && parsed.kind === "authorize" && request.prNumber !== null) {
-        aggregates.open(request.headSha, request.prNumber, ports.clock.now());
+      if (taken && parsed.kind === "authorize") {
+        const subject = request.kind === "merge-group" ? MERGE_GROUP : request.prNumber;
+        if (subject !== null) aggregates.open(request.headSha, subject, ports.clock.now());
       }
     });
   }

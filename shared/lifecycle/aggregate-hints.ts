@@ -11,7 +11,7 @@ export interface AggregateHint {
   readonly headSha: string;
   /** Set when the signal is about a pull request: this is its head now, and other heads of it are over. */
   readonly prNumber: number | null;
-  /** `open`: the head belongs to an open pull request. `again`: a person wants a new answer. `look`: something changed. */
+  /** `open`: the head belongs to an open pull request, or without one to a merge group. `again`: a person wants a new answer. `look`: something changed. */
   readonly kind: "open" | "again" | "look";
 }
 
@@ -40,8 +40,10 @@ export function aggregateHint(signal: Signal, appId: string): AggregateHint | nu
       return signal.appId === appId ? again(signal.headSha) : null;
     case "workflow-run":
       return look(signal.headSha);
-    case "workflow-job":
     case "merge-group":
+      // The queue waits for the same required check on the group's own commit.
+      return { headSha: signal.headSha, prNumber: null, kind: signal.action === "checks_requested" ? "open" : "look" };
+    case "workflow-job":
     case "comment":
     case "repository":
     case "installation":

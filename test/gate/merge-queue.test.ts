@@ -1,6 +1,6 @@
 /** Row 5: a merge queue's group, over the local GitHub's webhooks and the real local RunPod. */
 import { describe, expect, it, type TestContext } from "vitest";
-import { PREPARE, SLOW_TESTS } from "../../local/world/workflows.ts";
+import { CI, ciScript, PREPARE, SLOW_TESTS } from "../../local/world/workflows.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import { CONFIG, startLife, verdictOf, type Life } from "./life.ts";
 
@@ -33,6 +33,90 @@ function open(world: Life, name: string, files: Readonly<Record<string, string>>
 function conclusions(world: Life, sha: string) {
   return world.repository.checkRuns(sha).flatMap((run) => (run.name === "CI GPU gate" ? [run.conclusion] : []));
 }
+
+const ALL = "All checks";
+
+/** With an aggregator that the queue waits for; of the group's own checks the gate's and `Unit tests` have to report. */
+function aggregated(more = ""): string {
+  return (
+    `${NO_PRE_GATE}aggregator:\n  name: ${ALL}\n  registration_grace: 1\n  release_prefix: release--\n` +
+    `required_checks:\n  - name: CI GPU gate\n    report: must\n${more}`
+  );
+}
+
+/** What the aggregator's newest check on a commit concluded, once that is as wanted; null: it is there and open. */
+async function said(world: Life, sha: string, wanted: string | null) {
+  const limit = Date.now() + 20_000;
+  for (;;) {
+    const newest = world.repository.checkRuns(sha).findLast((run) => run.name === ALL)?.conclusion;
+    if (newest === wanted || Date.now() > limit) return newest;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** A member that is green, and the group that the queue makes of it. */
+async function queued(world: Life, branch = "one") {
+  const pull = open(world, branch, { "README.md": `# ${branch}\n` });
+  await world.concluded(pull.headSha);
+  return world.repository.mergeGroup([pull.number]);
+}
+
+describe("the aggregator's check on a merge group", () => {
+  const UNIT_TESTS = "  - name: Unit tests\n    report: must\n";
+
+  it.concurrent("waits for the group's own checks, and says what they come to", async (test) => {
+    const world = await life(test, aggregated(UNIT_TESTS));
+    const { headSha } = await queued(world);
+    const id = world.repository.reportCheck(headSha, { name: "Unit tests" });
+    expect(await said(world, headSha, null)).toBe(null);
+    world.repository.reportCheck(headSha, { id, name: "Unit tests", conclusion: "success" });
+    expect(await said(world, headSha, "success")).toBe("success");
+    world.repository.reportCheck(headSha, { name: "Unit tests", conclusion: "failure" });
+    expect(await said(world, headSha, "failure")).toBe("failure");
+    expect(world.audits().findLast((entry) => entry.act === "aggregate.conclude")?.facts).toMatchObject({
+      head: headSha,
+      pull: null,
+    });
+  });
+
+  it.concurrent("is red where one that must report never does", async (test) => {
+    const world = await life(test, aggregated(UNIT_TESTS));
+    const { headSha } = await queued(world);
+    expect(await said(world, headSha, "failure")).toBe("failure");
+  });
+
+  it.concurrent("comes also where no webhook told of the group", async (test) => {
+    const world = await life(test, aggregated());
+    world.github.setWorkflowScript(CI, { ...ciScript, on: ["pull_request", "merge_group"] });
+    world.github.webhooks.next({ event: "merge_group" }, "vanish");
+    const { headSha } = await queued(world);
+    await world.github.webhooks.settled();
+    world.gate.store.putTask("reconcile", "repository", "reconcile", {}, Date.now(), Date.now());
+    await world.gate.run();
+    expect(await said(world, headSha, "success")).toBe("success");
+  });
+
+  it.concurrent("does not hang when the queue dissolves the group", async (test) => {
+    const world = await life(test, aggregated(UNIT_TESTS));
+    const { headSha, headRef } = await queued(world);
+    world.repository.reportCheck(headSha, { name: "Unit tests" });
+    expect(await said(world, headSha, null)).toBe(null);
+    world.repository.destroyMergeGroup(headRef, "dequeued");
+    expect(await said(world, headSha, "cancelled")).toBe("cancelled");
+  });
+
+  it.concurrent.for([
+    ["release--1.0", "failure"],
+    ["one", "success"],
+  ] as const)(
+    "goes by the members' branches for a check that must report on a release: %s",
+    async ([branch, wanted], test) => {
+      const world = await life(test, aggregated("  - name: Contract\n    report: must-on-release\n"));
+      const { headSha } = await queued(world, branch);
+      expect(await said(world, headSha, wanted)).toBe(wanted);
+    },
+  );
+});
 
 describe("a merge group", () => {
   it.concurrent("of green members is tested on its own commit, and asked for twice it is one request", async (test) => {

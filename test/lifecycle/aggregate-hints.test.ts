@@ -51,6 +51,18 @@ describe("what the aggregator hears", () => {
     expect(hint).toEqual(kind === null ? null : { headSha: HEAD, prNumber: 7, kind });
   });
 
+  it.each([
+    ["checks_requested", "open"],
+    ["destroyed", "look"],
+  ] as const)("a merge group: %s", (action, kind) => {
+    const group = { headSha: HEAD, headRef: "refs/heads/q", baseSha: HEAD, baseRef: "refs/heads/main" };
+    expect(aggregateHint({ kind: "merge-group", action, ...group }, APP)).toEqual({
+      headSha: HEAD,
+      prNumber: null,
+      kind,
+    });
+  });
+
   it("all checks re-requested: its own answer too, if it is this App's suite", () => {
     const suite = { kind: "check-suite", action: "rerequested", headSha: HEAD, headBranch: null, sender } as const;
     expect(aggregateHint({ ...suite, appId: APP }, APP)?.kind).toBe("again");
