@@ -134,9 +134,42 @@ describe("row 1: the pull request itself", () => {
     expect(words.headSha).toBe(other.headSha);
     const request = await ended(world, words.headSha, 2);
     expect(request.prNumber).toBe(words.number);
-    expect(verdictOf(request).kind).not.toBe("not-required");
-    expect(request.admission).toMatchObject({ gpuRequired: true });
-    expect(request.admission?.reason).toContain(`#${other.number}`);
+    // Tested for this one it would be green for the other, whose author was refused exactly that.
+    expect(verdictOf(request)).toMatchObject({ kind: "refused", reason: "author-not-permitted" });
+    expect(verdictOf(request).detail).toContain(`#${other.number}`);
+    expect(world.runpod.pods()).toEqual([]);
+
+    repository.addCollaborator("walt", "maintain");
+    const run = repository.checkRuns(words.headSha).findLast((one) => one.name === "CI GPU gate");
+    repository.rerequestCheck(run?.id ?? 0, "mira");
+    const again = await ended(world, words.headSha, 3);
+    expect(again.prNumber).toBe(words.number);
+    expect(verdictOf(again)).toMatchObject({ kind: "passed" });
+    expect(again.admission).toMatchObject({ gpuRequired: true });
+    expect(again.admission?.reason).toContain(`#${other.number}`);
+  });
+
+  it.concurrent("rents nothing for a fork's commit that is documentation here and somebody's refused code elsewhere", async (test) => {
+    const world = await life(test);
+    const { repository } = world;
+    repository.commit({ branch: "old", files: { "NOTES.md": "old" } });
+    repository.commit({ files: { "src/base.rs": "1" } });
+    repository.commit({ branch: "topic", files: { "README.md": "# words\n" } });
+    const topic = { branch: "topic", asItIs: true, files: {} };
+    const code = repository.openPullRequest({ author: "walt", base: "old", ...topic });
+    const head = code.headSha;
+    expect(verdictOf(await ended(world, head, 1))).toMatchObject({ kind: "refused", reason: "author-not-permitted" });
+    const words = repository.openPullRequest({ author: "eve", fork: true, ...topic });
+    expect(words.headSha).toBe(head);
+    const request = await ended(world, head, 2);
+    expect(request.prNumber).toBe(words.number);
+    expect(verdictOf(request)).toMatchObject({ kind: "refused", reason: "fork" });
+    expect(verdictOf(request).detail).toContain(`#${code.number}`);
+    // Nor does a maintainer's word make a fork's commit one of ours.
+    const run = repository.checkRuns(head).findLast((one) => one.name === "CI GPU gate");
+    repository.rerequestCheck(run?.id ?? 0, "mira");
+    expect(verdictOf(await ended(world, head, 3))).toMatchObject({ kind: "refused", reason: "fork" });
+    expect(world.runpod.pods()).toEqual([]);
   });
 });
 
