@@ -52,7 +52,8 @@ export class Accepting {
     // A word of the past, or of elsewhere, must not change where this repository is believed to be.
     if (!foreign) store.rememberRepository(delivery.repository, delivery.installationId);
     const actions = foreign ? [] : route(delivery.signal, this.#view());
-    const said = actions.map((action) => this.#act(action, now));
+    const by = "sender" in delivery.signal ? delivery.signal.sender : null;
+    const said = actions.map((action) => this.#act(action, now, by));
     aggregates.hear(delivery.signal, ports.appId, now);
     if (!foreign) this.#noteForeignCheck(delivery.signal);
     const outcome = said.join("; ").slice(0, 500);
@@ -81,7 +82,7 @@ export class Accepting {
 
   /** Row 4 for the head of this request: what a person asked for by starting one of our runs again. */
   askAgain(owner: GateRequest, by: Actor, now: Millis): void {
-    for (const action of again(this.#view(), owner.headSha, owner, by)) this.#act(action, now);
+    for (const action of again(this.#view(), owner.headSha, owner, by)) this.#act(action, now, by);
   }
 
   /**
@@ -116,8 +117,8 @@ export class Accepting {
     }
   }
 
-  /** Does what routing decided, and says it in a few words. */
-  #act(action: RouteAction, now: Millis): string {
+  /** Does what routing decided, and says it in a few words. `by`: who acted, where the signal says. */
+  #act(action: RouteAction, now: Millis, by: Actor | null): string {
     const { store } = this.#inside;
     switch (action.kind) {
       case "open":
@@ -138,7 +139,9 @@ export class Accepting {
       case "also": {
         const request = store.request(action.requestId);
         if (request !== null) {
-          store.saveRequest({ ...request, alsoPulls: [...(request.alsoPulls ?? []), action.prNumber] });
+          const alsoPulls = [...(request.alsoPulls ?? []), action.prNumber];
+          const alsoBy = by === null ? request.alsoBy : { ...request.alsoBy, [action.prNumber]: by };
+          store.saveRequest({ ...request, alsoPulls, ...(alsoBy === undefined ? {} : { alsoBy }) });
         }
         this.#inside.audit(action.requestId, audit("request.shared", "request-open", { pullRequest: action.prNumber }));
         return `also ${action.requestId}`;

@@ -208,10 +208,17 @@ export class Steps {
     const next = waiting.find((prNumber) => needsAnswer(known, prNumber));
     if (next === undefined) return;
     const generation = nextGeneration(store.requestsOfHead(headSha, "pull-request"));
-    const parts = { kind: "pull-request", row: 1, actor: null, approvedBy: null } as const;
+    // The word that was heard of it while it had to wait is that person's, as if it had opened the request at once.
+    const actor = ended.alsoBy?.[next] ?? null;
+    const parts = { kind: "pull-request", row: 1, actor, approvedBy: null } as const;
     const opened = store.request(this.open({ ...parts, prNumber: next, headSha, generation }, now));
     const others = waiting.filter((prNumber) => prNumber !== next);
-    if (opened !== null && others.length > 0) store.saveRequest({ ...opened, alsoPulls: others });
+    if (opened === null || others.length === 0) return;
+    store.saveRequest({
+      ...opened,
+      alsoPulls: others,
+      ...(ended.alsoBy === undefined ? {} : { alsoBy: ended.alsoBy }),
+    });
   }
 
   /** Secrets live from the mint to the create's answer. */

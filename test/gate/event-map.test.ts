@@ -120,6 +120,31 @@ describe("row 1: the pull request itself", () => {
     expect(checks(world, head).map((run) => run.conclusion)).toEqual(["cancelled", "success"]);
   });
 
+  it.concurrent("asks about the second of two pull requests at one head by the word of whoever brought it", async (test) => {
+    const world = await life(test);
+    const { repository } = world;
+    repository.commit({ branch: "release", files: { "src/r.rs": "1" } });
+    const draft = { author: "mira", draft: true, branch: "topic" };
+    const first = repository.openPullRequest({ ...draft, base: "release", files: { "src/a.rs": "x" } });
+    const head = first.headSha;
+    await world.until(head, "the draft's wait", ({ state }) => state.kind === "waiting");
+    repository.close(first.number);
+    await ended(world, head, 1);
+    const second = repository.openPullRequest({ ...draft, asItIs: true, files: {} });
+    await world.until(
+      head,
+      "the second's wait",
+      ({ state, generation }) => generation === 2 && state.kind === "waiting",
+    );
+    repository.reopen(first.number, "walt");
+    await eventually("the note", () => world.audits().some((entry) => entry.act === "request.shared"));
+
+    repository.close(second.number);
+    const request = await world.until(head, "the first's turn", ({ generation }) => generation === 3);
+    expect(request).toMatchObject({ prNumber: first.number, openedBy: { row: 1, actor: { login: "walt" } } });
+    expect(verdictOf(await ended(world, head, 3))).toMatchObject({ kind: "refused", reason: "actor-not-permitted" });
+  });
+
   it.concurrent("says 'no GPU is needed' of a commit only where that holds for every pull request that has it", async (test) => {
     const world = await life(test);
     const { repository } = world;
