@@ -10,13 +10,13 @@
  */
 import type { RepositoryConfig } from "../config/schema.ts";
 import type { GitHubClient } from "../github/client.ts";
-import type { Pull } from "../github/pulls.ts";
+import type { Pull, PullSummary } from "../github/pulls.ts";
 import type { Terms } from "../lifecycle/model.ts";
 import type { AuthorizeOutcome } from "../lifecycle/tasks.ts";
 import { changedFiles, mayCauseSpending, refused, trustedWorkflows, unknown, type AuthorizePort } from "./authorize.ts";
 
 export type SiblingsPort = Pick<AuthorizePort, "getPull" | "listPullFiles" | "getFile" | "getRole"> &
-  Pick<GitHubClient, "listPullsForCommit">;
+  Pick<GitHubClient, "listPullsForCommit" | "listOpenPulls">;
 
 type Admitted = AuthorizeOutcome & { readonly kind: "admitted" };
 
@@ -30,14 +30,10 @@ interface About {
 /** Takes an admission that needs no GPU; gives it back, or what the other pull requests make of it. */
 export async function withSiblings(port: SiblingsPort, admitted: Admitted, about: About): Promise<AuthorizeOutcome> {
   const { admission, terms } = admitted;
-  const listed = await port.listPullsForCommit(about.headSha);
-  if (!listed.ok) {
-    const { reason } = listed.error;
-    // GitHub knows no pull request of this commit: then there is no other one either.
-    return reason === "not-found" || reason === "unprocessable" ? admitted : unknown(listed.error);
-  }
+  const listed = await listedWith(port, about);
+  if ("kind" in listed) return listed;
   const needing: Pull[] = [];
-  for (const other of listed.value.items) {
+  for (const other of listed.pulls) {
     if (other.number === about.prNumber || other.state !== "open" || other.headSha !== about.headSha) continue;
     // The same commit against the same base is the same change.
     if (other.baseRef === admission.baseRef) continue;
@@ -56,6 +52,28 @@ export async function withSiblings(port: SiblingsPort, admitted: Admitted, about
   if ("kind" in workflows) return workflows;
   const reason = whyOf(first);
   return { ...admitted, admission: { ...admission, workflowBlobs: workflows.blobs, gpuRequired: true, reason } };
+}
+
+/**
+ * The pull requests among which all others at this commit are. Of a commit that the default branch has, GitHub tells the one
+ * that brought it there and none that is open (github-facts section 4); then, and whenever its answer lacks the one that is
+ * being asked about, the list of all open ones is read instead.
+ */
+async function listedWith(
+  port: SiblingsPort,
+  about: About,
+): Promise<{ readonly pulls: readonly PullSummary[] } | (AuthorizeOutcome & { readonly kind: "unknown" })> {
+  const ofCommit = await port.listPullsForCommit(about.headSha);
+  if (ofCommit.ok) {
+    const { items, complete } = ofCommit.value;
+    if (complete && items.some((pull) => pull.number === about.prNumber)) return { pulls: items };
+  } else if (ofCommit.error.reason !== "not-found" && ofCommit.error.reason !== "unprocessable") {
+    return unknown(ofCommit.error);
+  }
+  const open = await port.listOpenPulls();
+  if (!open.ok) return unknown(open.error);
+  if (open.value.complete) return { pulls: open.value.items };
+  return { kind: "unknown", why: "GitHub does not list every open pull request", retryAt: null };
 }
 
 /** The other pull request, if its own change needs the GPU; null: it does not, or it is no longer at this commit. */

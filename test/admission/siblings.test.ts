@@ -80,6 +80,7 @@ async function decide(stands: readonly Stand[], change: Partial<SiblingsPort> = 
           : ok({ userId: `id-${login}`, roleName: ROLES[login], permission: "write" }),
       ),
     listPullsForCommit: () => Promise.resolve(ok({ items: stands.map(pullOf), complete: true })),
+    listOpenPulls: () => Promise.resolve(ok({ items: stands.map(pullOf), complete: true })),
     ...change,
   };
   const admission = { ...ADMISSION, baseRef: "main", gpuRequired: false, workflowBlobs: {} };
@@ -88,6 +89,14 @@ async function decide(stands: readonly Stand[], change: Partial<SiblingsPort> = 
   if (outcome.kind === "admitted") return outcome.admission.gpuRequired ? "tested" : "not required";
   return outcome.kind === "refused" ? outcome.reason : outcome.kind;
 }
+
+/** What GitHub tells of a commit that the default branch has: who brought it there, and nobody else. */
+const ofDefaultBranch: Partial<SiblingsPort> = {
+  listPullsForCommit: () => {
+    const merged = { ...pullOf(asking({ number: 3, state: "closed" })), merged: true };
+    return Promise.resolve(ok({ items: [merged], complete: true }));
+  },
+};
 
 describe("a commit that is documentation for the asking pull request", () => {
   test.each([
@@ -124,10 +133,29 @@ describe("a commit that is documentation for the asking pull request", () => {
     expect(await decide([asking(), bad, good])).toBe("author-not-permitted");
   });
 
+  test("and is in the default branch: the others are found all the same", async () => {
+    expect(await decide([asking(), other()], ofDefaultBranch)).toBe("tested");
+    expect(await decide([asking(), other({ author: "walt" })], ofDefaultBranch)).toBe("author-not-permitted");
+    expect(await decide([asking({ from: FORK, author: "eve" }), other()], ofDefaultBranch)).toBe("fork");
+    expect(await decide([asking()], ofDefaultBranch)).toBe("not required");
+  });
+
+  test.each(["not-found", "unprocessable"] as const)("and GitHub knows no pull request of it (%s)", async (reason) => {
+    const listPullsForCommit = () => Promise.resolve(err({ reason } as GitHubFailure));
+    expect(await decide([asking(), other({ author: "walt" })], { listPullsForCommit })).toBe("author-not-permitted");
+  });
+
+  test("and has more pull requests than GitHub lists: nothing is said of those that were not seen", async () => {
+    const some = () => Promise.resolve(ok({ items: [pullOf(asking())], complete: false }));
+    expect(await decide([asking(), other()], { listPullsForCommit: some })).toBe("tested");
+    expect(await decide([asking(), other()], { listPullsForCommit: some, listOpenPulls: some })).toBe("unknown");
+  });
+
   test("I11: what could not be read admits nothing", async () => {
     const down = () => Promise.resolve(err(DOWN));
     const stands = [asking(), other()];
     expect(await decide(stands, { listPullsForCommit: down })).toBe("unknown");
+    expect(await decide(stands, { ...ofDefaultBranch, listOpenPulls: down })).toBe("unknown");
     expect(await decide(stands, { getRole: down })).toBe("unknown");
     expect(await decide(stands, { listPullFiles: down })).toBe("unknown");
     expect(await decide(stands, { getPull: down })).toBe("unknown");
