@@ -2,12 +2,14 @@
  * Authorisation of a merge group: the commits a merge queue has put together, which nobody pushed. In this order:
  *
  *  1. the configuration, from the head of the default branch (as for a pull request);
- *  2. the members: every commit between the group's base and head belongs to a pull request. A commit that belongs to none
+ *  2. the group is still there: its branch names its head. Asked for again, one that was dissolved would be tested for nobody;
+ *  3. the acting user, where a person asked for it again. The queue itself is nobody's word but its members';
+ *  4. the members: every commit between the group's base and head belongs to a pull request. A commit that belongs to none
  *     would enter the base branch on the strength of the others' checks;
- *  3. each member's present head has our own success, told by the App's id and not by the check's name alone;
- *  4. the group's change as a whole, classified; a list that GitHub may have cut is code;
- *  5. each member's author, by `role_name`, unless that member's own change needs no GPU: what it adds is never executed there;
- *  6. the workflow files that will run, and how long the queue waits.
+ *  5. each member's present head has our own success, told by the App's id and not by the check's name alone;
+ *  6. the group's change as a whole, classified; a list that GitHub may have cut is code;
+ *  7. each member's author, by `role_name`, unless that member's own change needs no GPU: what it adds is never executed there;
+ *  8. the workflow files that will run, and how long the queue waits.
  *
  * A group's commit cannot move; a member's head can, so the same procedure runs again inside the lock.
  */
@@ -16,6 +18,7 @@ import { toMillis } from "../config/limits.ts";
 import type { GitHubClient } from "../github/client.ts";
 import type { Pull } from "../github/pulls.ts";
 import type { Group, Terms } from "../lifecycle/model.ts";
+import type { Actor } from "../lifecycle/signal.ts";
 import type { AuthorizeOutcome } from "../lifecycle/tasks.ts";
 import { fromListedFile } from "../policy/changes.ts";
 import { classify, type Classification } from "../policy/classify.ts";
@@ -34,7 +37,7 @@ import {
 
 export type MergeGroupPort = Pick<
   AuthorizePort,
-  "getRepository" | "getBranchHead" | "getFile" | "getPull" | "getRole" | "listPullFiles"
+  "getRepository" | "getBranchHead" | "getFile" | "getPull" | "getRole" | "getRef" | "listPullFiles"
 > &
   Pick<
     GitHubClient,
@@ -52,9 +55,14 @@ export interface MergeGroupInput {
   readonly appId: string;
   readonly headSha: string;
   readonly group: Group;
+  /** Who asked for it again; null: the queue did, and nobody asked again. */
+  readonly actor: Actor | null;
   readonly openedAt: Millis;
   readonly now: Millis;
 }
+
+/** A group that was announced just now may have a branch that GitHub does not show everywhere yet. */
+const NEW_GROUP_MS: Millis = 30_000;
 
 export async function authorizeMergeGroup(port: MergeGroupPort, input: MergeGroupInput): Promise<Authorized> {
   const rules = await readRules(port, input);
@@ -66,6 +74,8 @@ export async function authorizeMergeGroup(port: MergeGroupPort, input: MergeGrou
 
 async function decide(port: MergeGroupPort, input: MergeGroupInput, rules: Rules): Promise<AuthorizeOutcome> {
   const { terms, config } = rules;
+  const early = (await dissolved(port, input, terms)) ?? (await actorProblem(port, input.actor, rules));
+  if (early !== null) return early;
   const members = await membersOf(port, input, terms);
   if ("kind" in members) return members;
   const change = await groupChange(port, input, config);
@@ -94,7 +104,7 @@ async function decide(port: MergeGroupPort, input: MergeGroupInput, rules: Rules
       testedSha: input.headSha,
       title: `Merge group of ${members.pulls.map((pull) => `#${pull.number}`).join(", ")}`.slice(0, 200),
       author: last.author,
-      actor: last.author,
+      actor: input.actor ?? last.author,
       classification: classification.classification,
       lanes: { ...classification.lanes },
       gpuRequired: classification.gpu,
@@ -115,7 +125,38 @@ async function patience(port: MergeGroupPort, input: MergeGroupInput, config: Re
   return (told.ok ? told.value : null) ?? toMillis(config.merge_queue.default_timeout);
 }
 
-/** Steps 2 and 3. The pull requests in the order of their numbers, the one the group is named after last. */
+/** Step 2. Null: the group is there. */
+async function dissolved(
+  port: Pick<MergeGroupPort, "getRef">,
+  input: MergeGroupInput,
+  terms: Terms,
+): Promise<AuthorizeOutcome | null> {
+  const ref = await port.getRef(input.group.headRef);
+  if (!ref.ok) return unknown(ref.error);
+  if (ref.value === input.headSha) return null;
+  // Whoever asks again speaks of a group that was there.
+  if (input.actor === null && input.now - input.openedAt < NEW_GROUP_MS) {
+    return { kind: "unknown", why: "GitHub does not show the branch of this group yet", retryAt: null };
+  }
+  return { kind: "closed", terms };
+}
+
+/** Step 3. Null: nobody asked for it again, or who did may cause spending. */
+async function actorProblem(
+  port: Pick<MergeGroupPort, "getRole">,
+  actor: Actor | null,
+  rules: Rules,
+): Promise<AuthorizeOutcome | null> {
+  if (actor === null) return null;
+  const { config, terms } = rules;
+  const permitted = await mayCauseSpending(port, config, actor, "User");
+  if (permitted.kind === "yes") return null;
+  if (permitted.kind === "unknown") return permitted;
+  const detail = `${actor.login}, who caused this run, needs the role ${config.access.roles.join(" or ")} here and has ${permitted.role}.`;
+  return refused("actor-not-permitted", detail, terms);
+}
+
+/** Steps 4 and 5. The pull requests in the order of their numbers, the one the group is named after last. */
 async function membersOf(
   port: MergeGroupPort,
   input: MergeGroupInput,

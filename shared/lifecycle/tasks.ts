@@ -212,6 +212,7 @@ export type AuthorizeOutcome =
       readonly detail: string;
       readonly terms: Terms | null;
     }
+  /** Nobody waits for the answer any more: the pull request is not open, or the merge group was dissolved. */
   | { readonly kind: "closed"; readonly terms: Terms | null }
   /** A merge group with a commit or a member that has no green gate of its own. */
   | { readonly kind: "members"; readonly detail: string; readonly terms: Terms }

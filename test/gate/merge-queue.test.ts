@@ -30,6 +30,16 @@ function open(world: Life, name: string, files: Readonly<Record<string, string>>
   return world.repository.openPullRequest({ author, title: name, branch: name, files });
 }
 
+function ended(generation: number) {
+  return (one: GateRequest): boolean =>
+    one.generation === generation && one.state.kind === "concluded" && one.check.completed;
+}
+
+function askAgain(world: Life, headSha: string, by: string): void {
+  const run = world.repository.checkRuns(headSha).findLast((one) => one.name === "CI GPU gate");
+  world.repository.rerequestCheck(run?.id ?? 0, by);
+}
+
 function conclusions(world: Life, sha: string) {
   return world.repository.checkRuns(sha).flatMap((run) => (run.name === "CI GPU gate" ? [run.conclusion] : []));
 }
@@ -220,6 +230,64 @@ describe("a merge group", () => {
     expect(conclusions(world, headSha)).toEqual(["cancelled"]);
     expect(runpod.pods()).toHaveLength(2);
     expect(runpod.pods().every((pod) => pod.releasedAtMs !== null)).toBe(true);
+  });
+
+  it.concurrent("asked for again is tested by a maintainer's word, and by nobody's who may not spend", async (test) => {
+    const world = await life(test);
+    world.repository.addCollaborator("mona", "maintain");
+    world.repository.addCollaborator("walt", "write");
+    const pull = open(world, "one", { "src/one.rs": "1" });
+    await world.concluded(pull.headSha);
+    const { headSha } = world.repository.mergeGroup([pull.number]);
+    const first = await group(world, headSha);
+    expect(verdictOf(first)).toMatchObject({ kind: "passed" });
+    expect(first.admission?.actor.login).toBe("mira");
+    expect(world.runpod.pods()).toHaveLength(2);
+
+    askAgain(world, headSha, "walt");
+    const refused = await group(world, headSha, ended(2));
+    expect(verdictOf(refused)).toMatchObject({ kind: "refused", reason: "actor-not-permitted" });
+    expect(world.runpod.pods()).toHaveLength(2);
+
+    askAgain(world, headSha, "mona");
+    const again = await group(world, headSha, ended(3));
+    expect(verdictOf(again)).toMatchObject({ kind: "passed" });
+    expect(again.admission).toMatchObject({ actor: { login: "mona" }, author: { login: "mira" } });
+    expect(world.runpod.pods()).toHaveLength(3);
+  });
+
+  it.concurrent("asked for again rents nothing once the right to spend is taken away, also at the last look", async (test) => {
+    const world = await life(test, "merge_queue:\n  pre_gate: [slow]\n");
+    world.repository.addCollaborator("mona", "maintain");
+    const pull = open(world, "one", { "src/one.rs": "1" });
+    await world.concluded(pull.headSha);
+    const { headSha } = world.repository.mergeGroup([pull.number]);
+    world.repository.reportCheck(headSha, { name: "slow", conclusion: "failure" });
+    expect(verdictOf(await group(world, headSha))).toMatchObject({ kind: "failed" });
+    world.repository.reportCheck(headSha, { name: "slow", status: "in_progress", conclusion: null });
+    askAgain(world, headSha, "mona");
+    await group(world, headSha, ({ generation, state }) => generation === 2 && state.kind === "preparing");
+    world.repository.setRole("mona", "write");
+    world.repository.reportCheck(headSha, { name: "slow", conclusion: "success" });
+    const request = await group(world, headSha, ended(2));
+    expect(verdictOf(request)).toMatchObject({ kind: "refused", reason: "actor-not-permitted" });
+    expect(world.runpod.pods()).toHaveLength(1);
+  });
+
+  it.concurrent("that was dissolved and is asked for again ends as dissolved, whoever asks", async (test) => {
+    const world = await life(test);
+    const pull = open(world, "words", { "README.md": "# words\n" });
+    const code = open(world, "one", { "src/one.rs": "1" });
+    await world.concluded(pull.headSha);
+    await world.concluded(code.headSha);
+    const { headSha, headRef } = world.repository.mergeGroup([pull.number, code.number]);
+    await group(world, headSha);
+    world.repository.destroyMergeGroup(headRef, "dequeued");
+    const before = world.runpod.pods().length;
+    askAgain(world, headSha, "mira");
+    const request = await group(world, headSha, ended(2));
+    expect(verdictOf(request)).toMatchObject({ kind: "cancelled", reason: "merge-group-destroyed" });
+    expect(world.runpod.pods()).toHaveLength(before);
   });
 
   it.concurrent("ends before the queue gives up on it, its wait included", async (test) => {

@@ -61,6 +61,13 @@ describe("authorising", () => {
     expect(one.at).toBe("preparing/dispatch");
   });
 
+  test("a merge group that is no more ends as dissolved", () => {
+    const group = { headRef: "refs/heads/gh-readonly-queue/main/pr-7-a0", baseSha: "b1", baseRef: "refs/heads/main" };
+    const one = authorizing({ kind: "merge-group", prNumber: null, group });
+    one.answer("authorize", outcomes.authorize.closed);
+    expect(one.verdict).toMatchObject({ kind: "cancelled", reason: "merge-group-destroyed" });
+  });
+
   test("a draft waits, an approval or not", () => {
     const one = authorizing({ approvedBy: BOB, triggerSeen: true });
     one.answer("authorize", admitted({ start: "approval" }, { draft: true }));

@@ -121,7 +121,9 @@ export function endedByAuthorization(
     case "closed":
       return conclude(
         { ...request, terms: outcome.terms ?? request.terms },
-        verdict("closed", "closed", "The pull request is not open."),
+        request.kind === "merge-group"
+          ? verdict("cancelled", "merge-group-destroyed", "The merge queue dissolved this group.")
+          : verdict("closed", "closed", "The pull request is not open."),
         around.now,
       );
     case "moved":
