@@ -4,8 +4,9 @@
  *  1. the configuration, from the head of the default branch (as for a pull request);
  *  2. the group is still there: its branch names its head. Asked for again, one that was dissolved would be tested for nobody;
  *  3. the acting user, where a person asked for it again. The queue itself is nobody's word but its members';
- *  4. the members: every commit between the group's base and head belongs to a pull request. A commit that belongs to none
- *     would enter the base branch on the strength of the others' checks;
+ *  4. every commit between the group's base and head belongs to a pull request: one that belongs to none would enter the base
+ *     branch on the strength of the others' checks. The members are those that the queue took in, and no other that has a
+ *     commit in common with them: anybody can open such a one;
  *  5. each member's present head has our own success, told by the App's id and not by the check's name alone;
  *  6. the group's change as a whole, classified; a list that GitHub may have cut is code;
  *  7. each member's author, by `role_name`, unless that member's own change needs no GPU: what it adds is never executed there;
@@ -16,7 +17,7 @@
 import type { RepositoryConfig } from "../config/schema.ts";
 import { toMillis } from "../config/limits.ts";
 import type { GitHubClient } from "../github/client.ts";
-import type { Pull } from "../github/pulls.ts";
+import type { Pull, PullSummary } from "../github/pulls.ts";
 import type { Group, Terms } from "../lifecycle/model.ts";
 import type { Actor } from "../lifecycle/signal.ts";
 import type { AuthorizeOutcome } from "../lifecycle/tasks.ts";
@@ -81,10 +82,8 @@ async function decide(port: MergeGroupPort, input: MergeGroupInput, rules: Rules
   const change = await groupChange(port, input, config);
   if ("kind" in change) return change;
   if (change.classification.gpu) {
-    for (const member of members.pulls) {
-      const problem = await authorProblem(port, member, rules);
-      if (problem !== null) return problem;
-    }
+    const problem = await authorsProblem(port, members.pulls, rules);
+    if (problem !== null) return problem;
   }
   const workflows = change.classification.gpu ? await trustedWorkflows(port, rules) : { blobs: {} };
   if ("kind" in workflows) return workflows;
@@ -156,74 +155,119 @@ async function actorProblem(
   return refused("actor-not-permitted", detail, terms);
 }
 
-/** Steps 4 and 5. The pull requests in the order of their numbers, the one the group is named after last. */
+/**
+ * Steps 4 and 5. The pull requests in the order of their numbers, the one the group is named after last.
+ *
+ * A member is what the queue took in: the pull request the group is named after, and each other one for the group's branch
+ * whose own head the queue put onto its line. Whatever else contains a commit of the group, or is contained in a member,
+ * belongs to somebody who is not merging anything here: it says whose a commit is, and nobody waits for its check.
+ */
 async function membersOf(
   port: MergeGroupPort,
   input: MergeGroupInput,
   terms: Terms,
 ): Promise<{ readonly pulls: readonly Pull[] } | AuthorizeOutcome> {
+  const problem = (detail: string): AuthorizeOutcome => ({ kind: "members", detail, terms });
   const commits = await port.listCommitsBetween(input.group.baseSha, input.headSha);
   if (!commits.ok) return unknown(commits.error);
   if (!commits.value.complete || commits.value.items.length === 0) {
-    return { kind: "members", detail: "GitHub does not list every commit of this group.", terms };
+    return problem("GitHub does not list every commit of this group.");
   }
-  const named = numberInRef(input.group.headRef);
-  const numbers = new Set<number>(named === null ? [] : [named]);
-  const unmapped: string[] = [];
+  const line = await queueLine(port, input.headSha, commits.value.items);
+  if ("kind" in line) return line;
+  const mapped = new Map<string, readonly PullSummary[]>();
   for (const sha of commits.value.items) {
     const pulls = await port.listPullsForCommit(sha);
     if (!pulls.ok && pulls.error.reason !== "not-found") return unknown(pulls.error);
-    const open = pulls.ok ? pulls.value.items.filter((pull) => pull.state === "open") : [];
-    if (open.length === 0 && !(sha === input.headSha && named !== null)) unmapped.push(sha);
-    for (const pull of open) numbers.add(pull.number);
+    if (pulls.ok && !pulls.value.complete) {
+      return problem(`GitHub does not list every pull request of commit ${sha.slice(0, 12)}.`);
+    }
+    mapped.set(sha, pulls.ok ? pulls.value.items.filter((pull) => pull.state === "open") : []);
   }
+
+  const named = numberInRef(input.group.headRef);
   const pulls: Pull[] = [];
-  for (const number of [...numbers].toSorted((a, b) => a - b)) {
-    const pull = await port.getPull(number);
+  if (named !== null) {
+    const pull = await port.getPull(named);
     if (!pull.ok) {
       if (pull.error.reason !== "not-found") return unknown(pull.error);
-      return { kind: "members", detail: `There is no pull request #${number}, which the group names.`, terms };
+      return problem(`There is no pull request #${named}, which the group names.`);
     }
     pulls.push(pull.value);
   }
-  const stray = await notMerges(port, unmapped, pulls);
-  if (typeof stray === "object") return stray;
-  if (stray !== "") {
-    return {
-      kind: "members",
-      detail: `Commit ${stray.slice(0, 12)} of the group belongs to no open pull request.`,
-      terms,
-    };
+  const takenIn = new Set(line.heads.values());
+  // Another pull request at the very head of the named one brings nothing of its own along.
+  for (const pull of pulls) takenIn.delete(pull.headSha);
+  const isTakenIn = (pull: PullSummary): boolean =>
+    pull.state === "open" && takenIn.has(pull.headSha) && pull.baseRef === branchOf(input.group.baseRef);
+  const others = new Set([...mapped.values()].flat().flatMap((pull) => (isTakenIn(pull) ? [pull.number] : [])));
+  others.delete(named ?? 0);
+  for (const number of [...others].toSorted((a, b) => b - a)) {
+    const pull = await port.getPull(number);
+    if (!pull.ok) return unknown(pull.error);
+    if (isTakenIn(pull.value)) pulls.unshift(pull.value);
   }
+
+  const stray = strayOf(mapped, line, pulls, named === null ? null : input.headSha);
+  if (stray !== null) return problem(`Commit ${stray.slice(0, 12)} of the group belongs to no open pull request.`);
   for (const pull of pulls) {
     const green = await hasSuccess(port, pull, input, terms);
     if (typeof green === "object") return green;
-    if (!green) {
-      const detail = `#${pull.number} has no green ${terms.checkName} on its head ${pull.headSha.slice(0, 12)}.`;
-      return { kind: "members", detail, terms };
-    }
+    if (!green)
+      return problem(`#${pull.number} has no green ${terms.checkName} on its head ${pull.headSha.slice(0, 12)}.`);
   }
-  const last = pulls.filter((pull) => pull.number === named);
-  return { pulls: [...pulls.filter((pull) => pull.number !== named), ...last] };
+  return { pulls };
+}
+
+/** The commits that the queue itself put on top of the base, each with the head that it took in by it. */
+interface Line {
+  readonly heads: ReadonlyMap<string, string>;
 }
 
 /**
- * The first of these commits that is no merge the queue made of a member's head; "" when each is one. GitHub maps no pull
- * request to such a merge, and its second parent says whose it is.
+ * From the group's head to its base by first parents. A merge has taken in its second parent; any other commit is a member's
+ * own that was kept, or one the queue wrote anew, which is nobody's head.
  */
-async function notMerges(
+async function queueLine(
   port: Pick<MergeGroupPort, "getCommit">,
+  headSha: string,
   commits: readonly string[],
-  members: readonly Pull[],
-): Promise<string | (AuthorizeOutcome & { readonly kind: "unknown" })> {
-  const heads = new Set(members.map((pull) => pull.headSha));
-  for (const sha of commits) {
+): Promise<Line | (AuthorizeOutcome & { readonly kind: "unknown" })> {
+  const left = new Set(commits);
+  const heads = new Map<string, string>();
+  let sha: string | undefined = headSha;
+  while (sha !== undefined && left.delete(sha)) {
     const commit = await port.getCommit(sha);
-    if (!commit.ok) return commit.error.reason === "not-found" ? sha : unknown(commit.error);
-    const [, merged, ...more] = commit.value.parents;
-    if (merged === undefined || more.length > 0 || !heads.has(merged)) return sha;
+    if (!commit.ok) return unknown(commit.error);
+    const [first, second, ...more]: readonly string[] = commit.value.parents;
+    heads.set(sha, second !== undefined && more.length === 0 ? second : sha);
+    sha = first;
   }
-  return "";
+  return { heads };
+}
+
+/**
+ * The first commit that is nobody's; null: each is somebody's. What a member brought along was told of some open pull request.
+ * What the queue made GitHub maps to none: it must be a merge of a member's head, or the head that the branch names by its
+ * pull request. A pull request built onto the queue's own commits proves nothing about these.
+ */
+function strayOf(
+  mapped: ReadonlyMap<string, readonly PullSummary[]>,
+  line: Line,
+  members: readonly Pull[],
+  named: string | null,
+): string | null {
+  const heads = new Set(members.map((pull) => pull.headSha));
+  const numbers = new Set(members.map((pull) => pull.number));
+  for (const [sha, pulls] of mapped) {
+    const head = line.heads.get(sha);
+    const known =
+      head === undefined
+        ? pulls.length > 0
+        : sha === named || heads.has(head) || pulls.some((pull) => numbers.has(pull.number));
+    if (!known) return sha;
+  }
+  return null;
 }
 
 /** Whether the newest check of ours on a member's head is a success. Any other conclusion, known or not, is none. */
@@ -260,6 +304,25 @@ async function groupChange(
   // A comparison shows 300 files at most and never says that there are more.
   const problem = compared.value.complete ? null : ({ kind: "list-cap", declared: files.length } as const);
   return { classification: classify(config, { event: "merge_group", files, problem }) };
+}
+
+/**
+ * Step 7. Two pull requests with one head for one branch are one change: it has an author who may cause spending if either has,
+ * or anybody could stop a group by opening its commit once more.
+ */
+async function authorsProblem(
+  port: MergeGroupPort,
+  members: readonly Pull[],
+  rules: Rules,
+): Promise<AuthorizeOutcome | null> {
+  const problems = new Map<string, AuthorizeOutcome | null>();
+  for (const member of members) {
+    const before = problems.get(member.headSha);
+    if (before === null) continue;
+    const problem = await authorProblem(port, member, rules);
+    if (problem === null || before === undefined || problem.kind === "unknown") problems.set(member.headSha, problem);
+  }
+  return [...problems.values()].find((problem) => problem !== null) ?? null;
 }
 
 async function authorProblem(port: MergeGroupPort, member: Pull, rules: Rules): Promise<AuthorizeOutcome | null> {

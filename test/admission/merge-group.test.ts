@@ -179,3 +179,126 @@ describe("a merge group that is no more", () => {
     expect(await decide(PLAIN, { actor: "mira" }, { getRef })).toMatchObject({ kind: "unknown" });
   });
 });
+
+describe("the members of a merge group", () => {
+  const withPull = (world: World, ...more: readonly Stand[]): World => ({ ...world, pulls: [...world.pulls, ...more] });
+  const members = async (world: World) => {
+    const outcome = await decide(world);
+    if (outcome.kind === "admitted") return outcome.admission.title;
+    return "detail" in outcome ? `${outcome.kind}: ${outcome.detail}` : outcome.kind;
+  };
+
+  test("are what the queue merged, the named one last", async () => {
+    const two: World = {
+      commits: { ...PLAIN.commits, r1: ["m0"], q0: ["m0", "r1"], q1: ["q0", "p2"] },
+      pulls: [
+        { number: 7, head: "p2" },
+        { number: 9, head: "r1", author: "mona" },
+      ],
+      green: ["p2", "r1"],
+      head: "q1",
+    };
+    expect(await members(two)).toBe("Merge group of #9, #7");
+    expect(await members({ ...two, green: ["p2"] })).toContain("members: #9 has no green");
+    expect(await members({ ...two, green: ["r1"] })).toContain("members: #7 has no green");
+    const [seven = PLAIN.pulls[0]] = two.pulls;
+    expect(await members({ ...two, pulls: [...(seven === undefined ? [] : [seven])] })).toMatch(
+      /Commit (q0|r1) .* no open/,
+    );
+    const walts = { number: 9, head: "r1", author: "walt" };
+    expect(await decide(withPull(PLAIN, walts))).toMatchObject({ kind: "admitted" });
+    expect(await decide({ ...two, pulls: [...PLAIN.pulls, walts] })).toMatchObject({ reason: "author-not-permitted" });
+  });
+
+  const commits = { ...PLAIN.commits, t1: ["p2"] };
+  test.each([
+    ["stacked on a member", { number: 8, head: "t1", author: "walt" }],
+    ["of a member's earlier commit", { number: 8, head: "p1", author: "walt" }],
+    ["of a fork, of a member's earlier commit", { number: 8, head: "p1", author: "eve", from: "202" }],
+    ["of a fork, of a member's very head", { number: 8, head: "p2", author: "eve", from: "202" }],
+    ["of a member's very head, for another branch", { number: 8, head: "p2", author: "walt", base: "next" }],
+  ] as const)("are not joined by a pull request %s", async (_, other) => {
+    expect(await members(withPull({ ...PLAIN, commits }, other))).toBe("Merge group of #7");
+  });
+
+  test("nor by one for another branch at the head of a member that is not named", async () => {
+    const two: World = {
+      commits: { ...PLAIN.commits, r1: ["m0"], q0: ["m0", "r1"], q1: ["q0", "p2"] },
+      pulls: [
+        { number: 7, head: "p2" },
+        { number: 9, head: "r1" },
+        { number: 8, head: "r1", author: "walt", base: "next" },
+      ],
+      green: ["p2", "r1"],
+      head: "q1",
+    };
+    expect(await members(two)).toBe("Merge group of #9, #7");
+    // For the same branch it is the same change, and one author who may stands behind it.
+    for (const number of [8, 10]) {
+      const again = { number, head: "r1", author: "eve", from: "202" };
+      const pulls = [...two.pulls.filter((one) => one.number !== 8), again];
+      expect(await decide({ ...two, pulls })).toMatchObject({ kind: "admitted" });
+      const walts = { number: 9, head: "r1", author: "walt" };
+      expect(await decide({ ...two, pulls: [...PLAIN.pulls, walts, again] })).toMatchObject({
+        reason: "author-not-permitted",
+      });
+    }
+  });
+
+  test("make every commit somebody's: what only another pull request has in common is mapped by it", async () => {
+    // The branch was taken in at p2; a commit that the member itself no longer lists is still told of the stacked one.
+    const world = withPull({ ...PLAIN, commits }, { number: 8, head: "t1", author: "walt" });
+    const listPullsForCommit = (sha: string) => {
+      const items = sha === "p1" ? [{ number: 8, head: "t1" }] : sha === "p2" ? [{ number: 7, head: "p2" }] : [];
+      return Promise.resolve(ok({ items: items.map(pullOf), complete: true }));
+    };
+    expect(await decide(world, {}, { listPullsForCommit })).toMatchObject({ kind: "admitted" });
+    const nobodys = () => Promise.resolve(ok({ items: [], complete: true }));
+    expect(await decide(world, {}, { listPullsForCommit: nobodys })).toMatchObject({ kind: "members" });
+    const cut = () => Promise.resolve(ok({ items: [pullOf({ number: 7, head: "p2" })], complete: false }));
+    expect(await decide(world, {}, { listPullsForCommit: cut })).toMatchObject({ kind: "members" });
+  });
+
+  test("are not replaced by a pull request built onto the queue's own commits", async () => {
+    // r1 was taken in, and its pull request is gone; #8 has the queue's commits in its history.
+    const world: World = {
+      commits: { ...PLAIN.commits, r1: ["m0"], q0: ["m0", "r1"], q1: ["q0", "p2"], t1: ["q1"] },
+      pulls: [
+        { number: 7, head: "p2" },
+        { number: 8, head: "t1", author: "walt" },
+      ],
+      green: ["p2"],
+      head: "q1",
+    };
+    expect(await members(world)).toContain("members: Commit q0");
+  });
+
+  test("by squash: the one commit is the named member's, whatever else has its commits", async () => {
+    const squash = { ...PLAIN, commits: { ...commits, q1: ["m0"] } };
+    expect(await members(withPull(squash, { number: 8, head: "t1", author: "walt" }))).toBe("Merge group of #7");
+    const two = { ...squash, commits: { ...squash.commits, q0: ["m0"], q1: ["q0"] } };
+    expect(await members(two)).toContain("members: Commit q0");
+  });
+
+  test("by rebase: a commit that was kept is its pull request's; rewritten ones are nobody's", async () => {
+    const kept: World = {
+      ...PLAIN,
+      head: "p2",
+      pulls: [
+        { number: 7, head: "p2" },
+        { number: 9, head: "p1" },
+      ],
+    };
+    expect(await members({ ...kept, green: ["p1", "p2"] })).toBe("Merge group of #9, #7");
+    expect(await members(kept)).toContain("members: #9 has no green");
+    const written = { ...PLAIN, commits: { ...PLAIN.commits, s1: ["m0"], q1: ["s1"] } };
+    expect(await members(written)).toContain("members: Commit s1");
+  });
+
+  test("I11: what could not be read makes nobody a member, nor nobody", async () => {
+    const down = () => Promise.resolve(err(DOWN));
+    for (const read of ["getCommit", "listPullsForCommit", "listCommitsBetween", "getPull"] as const) {
+      expect(await decide(PLAIN, {}, { [read]: down })).toMatchObject({ kind: "unknown" });
+    }
+  });
+});

@@ -184,6 +184,20 @@ describe("a merge group", () => {
     expect(verdictOf(request)).toMatchObject({ kind: "failed", reason: "members" });
   });
 
+  it.concurrent("has no member in a pull request that is built on one of its, or only shows its commit again", async (test) => {
+    const world = await life(test);
+    const pull = open(world, "one", { "README.md": "# one\n" });
+    await world.concluded(pull.headSha);
+    const fork = { author: "eve", fork: true, branch: "one", asItIs: true, files: {} };
+    world.repository.openPullRequest(fork);
+    world.repository.openPullRequest({ ...fork, author: "walt", fork: { owner: "walt" } });
+    const top = world.repository.push(2, { author: "eve", files: { "src/x.rs": "1" } });
+    expect(verdictOf(await world.concluded(top))).toMatchObject({ kind: "refused", reason: "fork" });
+    const request = await group(world, world.repository.mergeGroup([pull.number]).headSha);
+    expect(verdictOf(request)).toMatchObject({ kind: "not-required" });
+    expect(request.admission?.title).toBe("Merge group of #1");
+  });
+
   it.concurrent("reuses an identical tree where the policy says so, and tests it again where it does not", async (test) => {
     const world = await life(test, "merge_queue:\n  policy: reuse\n  pre_gate: []\n");
     const pull = open(world, "one", { "src/one.rs": "1" });
