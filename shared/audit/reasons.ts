@@ -231,7 +231,8 @@ export const REASONS = {
   "preparation-timeout": {
     class: "deadline",
     sentence: "The preparation took longer than the permitted time.",
-    whatToDo: "Look at the prepare run for the slow step, then re-run the check.",
+    whatToDo:
+      "Look at the prepare run for the slow step or, where checks are named here, at the workflow that should publish them; then re-run the check.",
   },
   "setup-deadline": {
     class: "deadline",

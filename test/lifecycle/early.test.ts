@@ -229,6 +229,48 @@ describe("preparing", () => {
     expect(one.performed).toContain("cancel-run");
   });
 
+  test.each<[string, Partial<GateRequest>, Outcomes["observe"]["preGate"], readonly string[]]>([
+    [
+      "named, when no job publishes them",
+      {},
+      known({ kind: "wait", for: ["rustfmt", "clippy"] }),
+      ["The prepare run succeeded", "`pre_gate`", "within 5100 s: rustfmt, clippy."],
+    ],
+    [
+      "named after the merge queue's own key",
+      { kind: "merge-group" },
+      known({ kind: "wait", for: ["clippy"] }),
+      ["The prepare run succeeded", "`merge_queue.pre_gate`", "within 5100 s: clippy."],
+    ],
+    [
+      "named as unreadable, when GitHub does not show them",
+      {},
+      UNREAD,
+      ["The prepare run succeeded", "could not be read within 5100 s: rustfmt, clippy."],
+    ],
+  ])("the limit with a prepare run that succeeded: the checks it waited for are %s", (_, change, preGate, said) => {
+    const one = story(states.preparing("watch"), "observe", change);
+    const look = { ...facts({}), preGate: preGate ?? UNREAD };
+    one.lookUntil(T0 + 5_100 * SECOND, look);
+    one.observe(look);
+    one.remove();
+    expect(one.verdict).toMatchObject({ kind: "deadline", reason: "preparation-timeout" });
+    for (const words of said) expect(one.verdict.detail).toContain(words);
+    expect(one.verdict.detail).not.toContain("did not finish");
+  });
+
+  test("the limit with a run that still works says so, whatever the checks say", () => {
+    const one = watching();
+    const look: Outcomes["observe"] = {
+      ...facts({ status: "in_progress", conclusion: null }),
+      preGate: known({ kind: "wait", for: ["clippy"] }),
+    };
+    one.lookUntil(T0 + 5_100 * SECOND, look);
+    one.observe(look);
+    one.remove();
+    expect(one.verdict.detail).toBe("Preparation did not finish within 5100 s.");
+  });
+
   test("a moved head cancels the hosted run, which costs no GPU", () => {
     const one = watching();
     one.observe({ pull: known({ ...PULL, headSha: OTHER_HEAD }) });

@@ -370,7 +370,8 @@ function watchedPrepare(
     return prepareDone({ ...request, prepared }, state, around);
   }
   if (around.now - state.since >= limits.preparation) {
-    return endPreparing(request, state, verdict("deadline", "preparation-timeout", late(limits)), around);
+    const detail = ready && !gateGreen ? ungreen(request, gate, limits) : late(limits);
+    return endPreparing(request, state, verdict("deadline", "preparation-timeout", detail), around);
   }
   const next = Math.min(around.now + limits.preparePoll, state.since + limits.preparation);
   return go(request, { ...state, vanished }, observePrepare(request, state), next);
@@ -422,6 +423,18 @@ function prepareFailure(conclusion: string | null, failedJobs: readonly string[]
 
 function late(limits: Limits): string {
   return `Preparation did not finish within ${Math.round(limits.preparation / 1000)} s.`;
+}
+
+/** The limit of a preparation whose run succeeded: nothing in that run was slow, other checks were waited for. */
+function ungreen(request: GateRequest, gate: Observation["preGate"], limits: Limits): string {
+  const key = request.kind === "merge-group" ? "merge_queue.pre_gate" : "pre_gate";
+  const within = `within ${Math.round(limits.preparation / 1000)} s`;
+  if (gate?.known === true && gate.value.kind === "wait") {
+    const names = gate.value.for.slice(0, 10).join(", ");
+    return `The prepare run succeeded, but checks that \`${key}\` waits for were not there and green ${within}: ${names}. A job of exactly that name has to run for this commit.`;
+  }
+  const names = (request.terms?.preGate ?? []).slice(0, 10).join(", ");
+  return `The prepare run succeeded, but the checks that \`${key}\` waits for could not be read ${within}: ${names}.`;
 }
 
 function endPreparing(
