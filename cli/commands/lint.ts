@@ -1,12 +1,15 @@
 /** `gpu-gate lint`: reads workflow files, judges them against the trust contract, prints what it found. */
 import { readdir, readFile, stat } from "node:fs/promises";
-import { join, relative, resolve, sep } from "node:path";
+import { dirname, join, relative, resolve, sep } from "node:path";
 import { parseArgs } from "node:util";
-import { parseRepositoryConfig, problemText } from "../../shared/config/load.ts";
-import { CONFIG_PATH, type RepositoryConfig } from "../../shared/config/schema.ts";
+import { problemText } from "../../shared/config/load.ts";
+import { CONFIG_PATH } from "../../shared/config/schema.ts";
+import { lintConfigFrom, readDeclared, type Declared } from "../../shared/lint/declared.ts";
 import { lintWorkflows, type SourceFile } from "../../shared/lint/lint.ts";
+import { configurationMissing } from "../../shared/lint/rules/declared.ts";
 import { asDocumentation, asGithub, asSarif, asText } from "../../shared/lint/report.ts";
 import { DEFAULT_LINT_CONFIG, type LintConfig } from "../../shared/lint/rule.ts";
+import type { Tree } from "../../shared/lint/tree.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
 import { readText, systemReason } from "../files.ts";
 
@@ -17,11 +20,12 @@ const usage = `
 gpu-gate lint [DIR | FILE...] [--format text|github|sarif] [--config FILE]
 
 Checks workflow files against the trust contract: what untrusted code can reach, what a paid machine is given, what keeps
-a required check from being published. docs/lint-rules.md lists every rule with the attack or incident behind it.
+a required check from being published. With all files of a repository's ${WORKFLOW_FOLDER}, also what the configuration names
+and is not there. docs/lint-rules.md lists every rule with the attack or incident behind it.
 
   DIR | FILE...       workflow files, or a folder of them (default ${WORKFLOW_FOLDER})
   --format FORMAT     text (default), github (annotations of a workflow run), sarif (code scanning)
-  --config FILE       the repository's configuration (default ${CONFIG_PATH} where it exists)
+  --config FILE       the repository's configuration (default ${CONFIG_PATH} beside the folder of the files)
   --default-branch B  name of the default branch (default main)
   --rules-markdown    print the documentation of the rules instead
 
@@ -49,39 +53,36 @@ export const lintCommand: Command = {
     }
     const format = FORMATS.find((one) => one === values.format);
     if (format === undefined) throw new UsageError(`'${values.format}' is no format; use ${FORMATS.join(", ")}.`);
-    const config = await readLintConfig(values.config, values["default-branch"], io);
-    const sources = await readSources(positionals.length === 0 ? [WORKFLOW_FOLDER] : positionals, io);
-    const findings = lintWorkflows(sources, config);
+    const files = await listSources(positionals.length === 0 ? [WORKFLOW_FOLDER] : positionals, io);
+    const around = await lookAround(files);
+    const config = await readLintConfig(values.config, around, values["default-branch"], io);
+    const sources = await readSources(files, io);
+    const findings = lintWorkflows(sources, config, around.tree);
+    if (config.declared.kind === "missing" && !findings.some(({ rule }) => rule === configurationMissing.id))
+      io.stderr(`There is no ${config.declared.path}: lanes, required checks and names are not known here.\n`);
     if (format === "sarif") io.stdout(`${JSON.stringify(asSarif(findings, "0.1.0"), undefined, 2)}\n`);
     else io.stdout(format === "github" ? asGithub(findings) : asText(findings, sources.length));
     return findings.length === 0 ? EXIT_OK : EXIT_NO;
   },
 };
 
-/** What the rules need of the effective configuration. */
-export function lintConfigFrom(config: RepositoryConfig, defaultBranch: string): LintConfig {
-  const lanes = Object.entries(config.lanes).flatMap(([name, lane]) =>
-    lane.own === null ? [] : [{ name, runsOn: lane.own.runs_on, checks: lane.checks }],
-  );
-  const strict = config.required_checks.filter((check) => check.report !== "may-skip").map((check) => check.name);
-  return {
-    // What the gate waits for must report as well: a pre-gate check that is never published is waited for until the limit.
-    requiredChecks: [...new Set([...strict, ...config.pre_gate])],
-    gateCheck: config.check.name,
-    aggregateCheck: config.aggregator.name,
-    defaultBranch,
-    mergeQueue: false,
-    lanes,
-  };
-}
+export { lintConfigFrom } from "../../shared/lint/declared.ts";
 
-async function readLintConfig(path: string | undefined, defaultBranch: string, io: Io): Promise<LintConfig> {
-  const fallback = { ...DEFAULT_LINT_CONFIG, defaultBranch };
-  if (path === undefined && !(await exists(resolve(io.cwd, CONFIG_PATH)))) return fallback;
-  const file = path ?? CONFIG_PATH;
-  const parsed = parseRepositoryConfig(await readText(io, file, "The configuration"));
-  if (parsed.ok) return lintConfigFrom(parsed.value, defaultBranch);
-  const [first] = parsed.error;
+/** The configuration of the repository around the files; `--config` names another one. */
+async function readLintConfig(
+  path: string | undefined,
+  around: Around,
+  defaultBranch: string,
+  io: Io,
+): Promise<LintConfig> {
+  const file = path ?? shown(join(around.root ?? io.cwd, CONFIG_PATH), io);
+  if (path === undefined && !(await exists(resolve(io.cwd, file)))) {
+    const declared: Declared = around.tree === null ? { kind: "unknown" } : { kind: "missing", path: file };
+    return { ...DEFAULT_LINT_CONFIG, defaultBranch, declared };
+  }
+  const read = readDeclared(await readText(io, file, "The configuration"), file);
+  if (read.ok) return lintConfigFrom(read.value.config, defaultBranch, read.value);
+  const [first] = read.error;
   throw new UsageError(first === undefined ? `${file} is not valid.` : problemText(first, file));
 }
 
@@ -92,7 +93,13 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
-async function readSources(paths: readonly string[], io: Io): Promise<readonly SourceFile[]> {
+/** As findings name a file: relative to where the command runs, with forward slashes. */
+function shown(file: string, io: Io): string {
+  return relative(io.cwd, file).split(sep).join("/");
+}
+
+/** The workflow files to judge, as absolute paths. */
+async function listSources(paths: readonly string[], io: Io): Promise<readonly string[]> {
   const files: string[] = [];
   for (const path of paths) {
     const full = resolve(io.cwd, path);
@@ -101,15 +108,54 @@ async function readSources(paths: readonly string[], io: Io): Promise<readonly S
     });
     if (!kind.isDirectory()) files.push(full);
     else {
-      const names = (await readdir(full)).filter((name) => /\.ya?ml$/.test(name)).sort();
+      const names = await workflowsIn(full);
       if (names.length === 0) throw new UsageError(`'${path}' holds no workflow files (*.yml, *.yaml).`);
       files.push(...names.map((name) => join(full, name)));
     }
   }
-  return await Promise.all(
-    [...new Set(files)].map(async (file) => ({
-      path: relative(io.cwd, file).split(sep).join("/"),
-      text: await readFile(file, "utf8"),
-    })),
-  );
+  return [...new Set(files)];
+}
+
+async function workflowsIn(folder: string): Promise<readonly string[]> {
+  return (await readdir(folder)).filter((name) => /\.ya?ml$/.test(name)).sort();
+}
+
+async function readSources(files: readonly string[], io: Io): Promise<readonly SourceFile[]> {
+  return await Promise.all(files.map(async (file) => ({ path: shown(file, io), text: await readFile(file, "utf8") })));
+}
+
+interface Around {
+  /** The folder whose `.github/workflows` holds every file that is judged; undefined where there is no such folder. */
+  readonly root: string | undefined;
+  /** Its tree, where all its workflow files are judged: only then can something be said to be missing. */
+  readonly tree: Tree | null;
+}
+
+async function lookAround(files: readonly string[]): Promise<Around> {
+  const [folder, ...others] = [...new Set(files.map((file) => dirname(file)))];
+  const ending = sep + WORKFLOW_FOLDER.split("/").join(sep);
+  if (folder === undefined || others.length > 0 || !folder.endsWith(ending)) return { root: undefined, tree: null };
+  const root = folder.slice(0, -ending.length) || sep;
+  const all = (await workflowsIn(folder)).every((name) => files.includes(join(folder, name)));
+  return { root, tree: all ? await readTree(root) : null };
+}
+
+/** Every file below a folder, but for git's own, installed packages, and what says of itself that it is a cache. */
+async function readTree(root: string): Promise<Tree> {
+  const files = new Set<string>();
+  const closed: string[] = [];
+  const waiting = [""];
+  for (let folder = waiting.pop(); folder !== undefined; folder = waiting.pop()) {
+    const items = await readdir(join(root, folder), { withFileTypes: true });
+    // An empty folder is a submodule that is not checked out: git keeps no other.
+    if (items.length === 0 && folder !== "") closed.push(folder);
+    if (items.some((item) => item.name === "CACHEDIR.TAG")) continue;
+    for (const item of items) {
+      const path = folder === "" ? item.name : `${folder}/${item.name}`;
+      if (item.isSymbolicLink()) closed.push(path);
+      else if (!item.isDirectory()) files.add(path);
+      else if (item.name !== ".git" && item.name !== "node_modules") waiting.push(path);
+    }
+  }
+  return { files, closed };
 }

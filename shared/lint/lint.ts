@@ -5,7 +5,11 @@
  */
 import { onOneLine } from "../text.ts";
 import { DEFAULT_LINT_CONFIG, type Finding, type LintConfig, type Rule } from "./rule.ts";
+import { awaitedCheckWithoutPublisher } from "./rules/awaited.ts";
 import { cacheModeMissing, cacheWriteOffMain } from "./rules/cache.ts";
+import { calledFileMissing } from "./rules/called.ts";
+import { configurationMissing, declaredWorkflowMissing } from "./rules/declared.ts";
+import { evidenceNotThere } from "./rules/evidence.ts";
 import { concurrencyEvictsWaiters, jobForgivesItself, queueMaxWithCancel, scriptInjection } from "./rules/flow.ts";
 import {
   callerChosenWorkflowRef,
@@ -26,6 +30,7 @@ import {
   selfHostedWriteScope,
   untrustedRefWithSecrets,
 } from "./rules/trust.ts";
+import type { Tree } from "./tree.ts";
 import { readWorkflow, type WorkflowFile } from "./workflow.ts";
 import { get, parseYaml } from "./yaml.ts";
 
@@ -53,6 +58,11 @@ export const RULES: readonly Rule[] = [
   cacheWriteOffMain,
   defaultPermissions,
   unpinnedAction,
+  configurationMissing,
+  declaredWorkflowMissing,
+  evidenceNotThere,
+  awaitedCheckWithoutPublisher,
+  calledFileMissing,
   requiredCheckNotPublished,
   jobForgivesItself,
   checkTwoOwners,
@@ -76,10 +86,14 @@ export interface SourceFile {
 /** Characters of a message, which is on one line: it may quote what the file holds, and a file may hold anything. */
 const LONGEST = 1_000;
 
-/** Findings in file, line, column order; each rule speaks at most once per place. */
+/**
+ * Findings in file, line, column order; each rule speaks at most once per place. With a `tree` the sources are all workflow
+ * files of a repository, and what is not there is found as well; without one nothing is said about what is absent.
+ */
 export function lintWorkflows(
   sources: readonly SourceFile[],
   config: LintConfig = DEFAULT_LINT_CONFIG,
+  tree: Tree | null = null,
 ): readonly Finding[] {
   const findings = new Map<string, Finding>();
   const add = ({ message, ...found }: Finding): void => {
@@ -109,7 +123,7 @@ export function lintWorkflows(
     } else files.push(readWorkflow(source.path, parsed.value));
   }
   for (const rule of RULES) {
-    rule.check({ files }, config, (place, message) =>
+    rule.check({ files, tree }, config, (place, message) =>
       add({
         rule: rule.id,
         file: place.file,

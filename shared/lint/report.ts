@@ -104,6 +104,8 @@ export function asDocumentation(): string {
     "`gpu-gate lint [DIR | FILE...]` reads workflow files (`.github/workflows` unless told otherwise) and judges them together. It exits with 0 when",
     "they are clean, 1 when a rule speaks, 2 when it was called wrongly. `--format sarif` writes SARIF 2.1.0 for code scanning, `--format github`",
     "writes annotations. Lanes, required checks and the gate's name come from `.github/gpu-gate.yml` (`--config FILE`) where there is one.",
+    "What is missing (a workflow, a script, a check that nobody publishes, the configuration itself) is found when all files of a repository's",
+    "`.github/workflows` are judged, as without arguments; files that are named one by one are judged by what they hold.",
     "",
     "Where a fact cannot be told from the text, such as a label or a ref that an expression makes, a rule assumes the dangerous answer.",
     "",

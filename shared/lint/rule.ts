@@ -1,4 +1,5 @@
 /** What a rule of the workflow linter is, and what it finds. */
+import type { Declared } from "./declared.ts";
 import type { Position } from "./yaml.ts";
 import type { Repository } from "./workflow.ts";
 
@@ -17,6 +18,10 @@ export interface LintLane {
   /** The exact label set; compared without case. */
   readonly runsOn: readonly string[];
   readonly checks: readonly string[];
+  /** Repository variable that switches the lane on; null where the configuration was not read. */
+  readonly switch: string | null;
+  /** Check name of the job that probes for the lane; null: none is named. */
+  readonly probe: string | null;
 }
 
 /** The part of the repository's configuration that the linter reads. */
@@ -29,7 +34,10 @@ export interface LintConfig {
   readonly aggregateCheck: string | null;
   readonly defaultBranch: string;
   readonly mergeQueue: boolean;
-  readonly lanes: readonly LintLane[];
+  /** Lanes on own machines; null where no configuration was read, so that nobody can say which there are. */
+  readonly lanes: readonly LintLane[] | null;
+  /** The configuration that stands beside the files: for rules that compare one with the other. */
+  readonly declared: Declared;
 }
 
 export const DEFAULT_LINT_CONFIG: LintConfig = {
@@ -38,7 +46,8 @@ export const DEFAULT_LINT_CONFIG: LintConfig = {
   aggregateCheck: null,
   defaultBranch: "main",
   mergeQueue: false,
-  lanes: [],
+  lanes: null,
+  declared: { kind: "unknown" },
 };
 
 /** `found` is what a rule reports: the rule's id is added by the runner. */

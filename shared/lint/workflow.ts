@@ -5,6 +5,7 @@
  * Where a fact cannot be told from the text (an expression in `runs-on`, a ref that comes from another job), the answer is
  * the dangerous one.
  */
+import type { Tree } from "./tree.ts";
 import {
   entry,
   expressionsIn,
@@ -67,6 +68,8 @@ export interface WorkflowFile {
 
 export interface Repository {
   readonly files: readonly WorkflowFile[];
+  /** The repository's tree when ALL its workflow files are among `files`; null when some files are judged by themselves. */
+  readonly tree: Tree | null;
 }
 
 export function readWorkflow(path: string, root: YamlNode): WorkflowFile {

@@ -73,6 +73,47 @@ describe("gpu-gate lint", () => {
     expect((await lint("w.yml", "--config", "else.yml")).out).not.toContain("[unknown-lane]");
   });
 
+  it("says that there is no configuration where all files of a repository are judged, and nothing else is wrong", async () => {
+    await put(".github/workflows/a.yml", CLEAN);
+    expect(await lint()).toEqual({
+      code: 0,
+      out: "1 workflow file checked, nothing found.\n",
+      err: "There is no .github/gpu-gate.yml: lanes, required checks and names are not known here.\n",
+    });
+    await put(".github/gpu-gate/build.sh", "");
+    const { code, out, err } = await lint();
+    expect([code, err]).toEqual([1, ""]);
+    expect(out).toContain(".github/gpu-gate.yml:1:1: ");
+    expect(out).toContain("[configuration-missing]");
+  });
+
+  it("finds what is missing when all files of a folder are judged, however they are named, and not when some are", async () => {
+    const files = ["elsewhere/.github/workflows/a.yml", "elsewhere/.github/workflows/b.yml"];
+    for (const file of files) await put(file, CLEAN);
+    // The configuration beside the files counts, not the one where the command runs.
+    await put("elsewhere/.github/gpu-gate.yml", "version: 1\nworkflows: { trigger: none }\npre_gate: [nobody]\n");
+    const whole = await lint("elsewhere/.github/workflows");
+    expect(whole.out).toContain("elsewhere/.github/gpu-gate.yml:2:1: workflows.prepare: there is no");
+    expect(whole.out).toContain("elsewhere/.github/gpu-gate.yml:3:12: pre_gate: no job publishes 'nobody'");
+    expect((await lint(...files)).out).toBe(whole.out);
+    expect((await lint(files[0] ?? "")).code).toBe(0);
+  });
+
+  it("looks for scripts in the whole tree, and takes what it cannot look into for present", async () => {
+    const calls = (path: string): string =>
+      `${CLEAN.replace("    steps: [{ run: echo }]\n", "")}    steps:\n      - uses: actions/checkout@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6\n        with: { persist-credentials: false }\n      - run: bash ${path}\n`;
+    await put(".github/workflows/a.yml", calls("ci/test.sh"));
+    await put(".github/workflows/b.yml", calls("vendored/ci/test.sh"));
+    await put(".github/workflows/c.yml", calls("target/ci/made.sh"));
+    await put("crates/core/ci/test.sh", "");
+    await mkdir(join(folder, "vendored"));
+    await put("target/CACHEDIR.TAG", "");
+    await put("target/ci/made.sh", "");
+    const { out } = await lint();
+    expect(out).toContain(".github/workflows/c.yml:10:19: There is no target/ci/made.sh");
+    expect(out).toContain("1 finding in 3 files.");
+  });
+
   it.each([
     [["--format", "xml"], "'xml' is no format"],
     [["missing.yml"], "'missing.yml' cannot be read: no such file or directory"],

@@ -9,17 +9,17 @@ const good = readExamples("good");
 describe("bad examples", () => {
   it.each(bad.map((example) => [example.name, example] as const))(
     "%s fires exactly where it is marked",
-    (name, example) => {
-      const findings = lintWorkflows([{ path: name, text: example.text }], example.config);
-      expect(findings.map((finding) => `${finding.line} ${finding.rule}`).sort()).toEqual(example.expected);
+    (_name, example) => {
+      const findings = lintWorkflows(example.sources, example.config, example.tree);
+      expect(findings.map(({ file, line, rule }) => `${file}:${line} ${rule}`).toSorted()).toEqual(example.expected);
       expect(example.expected.some((mark) => mark.endsWith(` ${example.rule}`))).toBe(true);
     },
   );
 });
 
 describe("near misses", () => {
-  it.each(good.map((example) => [example.name, example] as const))("%s is clean", (name, example) => {
-    expect(lintWorkflows([{ path: name, text: example.text }], example.config)).toEqual([]);
+  it.each(good.map((example) => [example.name, example] as const))("%s is clean", (_name, example) => {
+    expect(lintWorkflows(example.sources, example.config, example.tree)).toEqual([]);
   });
 });
 
@@ -150,7 +150,7 @@ jobs:
 `;
 
   it.each(signs)("is on one line and obeyed by no terminal, whatever the workflow holds: %s", (sign) => {
-    const lanes = [{ name: "a", runsOn: ["self-hosted"], checks: ["x"] }];
+    const lanes = [{ name: "a", runsOn: ["self-hosted"], checks: ["x"], switch: null, probe: null }];
     const config = {
       ...DEFAULT_LINT_CONFIG,
       gateCheck: `x${JSON.parse(`"${sign.replace("\\x", "\\u00")}"`) as string}y`,

@@ -127,7 +127,7 @@ export const jobForgivesItself: Rule = {
     "A flaky host test was quieted with `continue-on-error: true` on its job; from then on the GPU tests ran, and passed, on archives of a revision whose host tests failed.",
   fix: `Remove it, or move it to the one step that may fail. Only the job '${LOOK_UP_JOB}' of the preparation may have it.`,
   check: (repository, config, found) => {
-    const counted = new Set([...config.requiredChecks, ...config.lanes.flatMap((lane) => lane.checks)]);
+    const counted = new Set([...config.requiredChecks, ...(config.lanes ?? []).flatMap((lane) => lane.checks)]);
     for (const file of repository.files) {
       const trusted = isPrepared(file)
         ? file.jobs.filter((job) => job.name.text !== LOOK_UP_JOB)

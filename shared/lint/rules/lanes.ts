@@ -56,7 +56,7 @@ export const unknownLane: Rule = {
     "A CUDA job asked for `self-hosted, gpu` and ran on the box with one Intel card; its tests found no device and were skipped, green.",
   fix: "Use the `runs_on` labels of one lane in .github/gpu-gate.yml, all of them, or declare a lane.",
   check: (repository, config, found) => {
-    if (config.lanes.length === 0) return;
+    if (config.lanes === null || config.lanes.length === 0) return;
     const known = new Set(config.lanes.map((lane) => labelSet(lane.runsOn)));
     for (const job of allJobs(repository)) {
       if (isHardware(job) && !known.has(labelsOf(job)))
@@ -103,7 +103,7 @@ export const checkTwoOwners: Rule = {
         found(at(job, place), `'${text}' is the control plane's check; no workflow may publish it.`);
         continue;
       }
-      const lane = config.lanes.find((one) => one.checks.includes(text));
+      const lane = config.lanes?.find((one) => one.checks.includes(text));
       if (lane !== undefined && labelsOf(job) !== labelSet(lane.runsOn)) {
         found(at(job, place), `Check '${text}' belongs to lane '${lane.name}', whose machines this job does not use.`);
         continue;
