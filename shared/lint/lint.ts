@@ -11,6 +11,7 @@ import { calledFileMissing } from "./rules/called.ts";
 import { configurationMissing, declaredWorkflowMissing } from "./rules/declared.ts";
 import { evidenceNotThere } from "./rules/evidence.ts";
 import { concurrencyEvictsWaiters, jobForgivesItself, queueMaxWithCancel, scriptInjection } from "./rules/flow.ts";
+import { laneContractDiffers } from "./rules/lane-contract.ts";
 import {
   callerChosenWorkflowRef,
   checkTwoOwners,
@@ -69,6 +70,7 @@ export const RULES: readonly Rule[] = [
   hardwareJobWithoutProbe,
   probeOfAnotherLane,
   unknownLane,
+  laneContractDiffers,
   laneTwoOwners,
   concurrencyEvictsWaiters,
   queueMaxWithCancel,

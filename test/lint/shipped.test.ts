@@ -121,6 +121,34 @@ describe("what does not fit is found", () => {
       "evidence-not-there",
       "no step 'Bar'",
     ],
+    [
+      "a lane that is not declared: labels",
+      CONFIG_PATH,
+      () => shippedText("gpu-gate.yml.example"),
+      "unknown-lane",
+      "declares no lane",
+    ],
+    [
+      "a lane that is not declared: probe",
+      CONFIG_PATH,
+      () => shippedText("gpu-gate.yml.example"),
+      "probe-of-another-lane",
+      "asks for 'coverage_gpu', which is no lane",
+    ],
+    [
+      "another switch",
+      CONFIG_PATH,
+      (text) => text.replace("      switch: GPU_COVERAGE_ENABLED", "      switch: OTHER"),
+      "lane-contract-differs",
+      "is the variable 'OTHER', but the probe reads the variable 'GPU_COVERAGE_ENABLED'",
+    ],
+    [
+      "another probe",
+      CONFIG_PATH,
+      (text) => text.replace("      probe: Probe GPU Full Runner", "      probe: nope"),
+      "lane-contract-differs",
+      "waits for the probe 'nope', but this one publishes 'Probe GPU Full Runner'",
+    ],
   ])("%s", (_what, path, change, rule, said) => {
     const found = after(path, change);
     expect(found.filter((one) => one.includes(said) && one.endsWith(`[${rule}]`))).toHaveLength(1);

@@ -56,11 +56,16 @@ export const unknownLane: Rule = {
     "A CUDA job asked for `self-hosted, gpu` and ran on the box with one Intel card; its tests found no device and were skipped, green.",
   fix: "Use the `runs_on` labels of one lane in .github/gpu-gate.yml, all of them, or declare a lane.",
   check: (repository, config, found) => {
-    if (config.lanes === null || config.lanes.length === 0) return;
+    if (config.lanes === null) return;
     const known = new Set(config.lanes.map((lane) => labelSet(lane.runsOn)));
     for (const job of allJobs(repository)) {
       if (isHardware(job) && !known.has(labelsOf(job)))
-        found(at(job, job.at), `No lane has exactly the labels of '${job.id}'.`);
+        found(
+          at(job, job.at),
+          config.lanes.length === 0
+            ? `The configuration declares no lane on own machines, but '${job.id}' targets one.`
+            : `No lane has exactly the labels of '${job.id}'.`,
+        );
     }
   },
 };

@@ -54,7 +54,7 @@ function mismatch({ lane, labels }: Asked, job: Job, config: LintConfig): string
       return null;
     return `asks for the labels '${labels}', which are not the job's`;
   }
-  if (lane === undefined || lane.includes("$") || config.lanes === null || config.lanes.length === 0) return null;
+  if (lane === undefined || lane.includes("$") || config.lanes === null) return null;
   const known = config.lanes.find((one) => one.name === lane);
   if (known === undefined) return `asks for '${lane}', which is no lane on own machines`;
   return labelSet(known.runsOn) === labelsOf(job)
