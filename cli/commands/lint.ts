@@ -26,7 +26,7 @@ and is not there. docs/lint-rules.md lists every rule with the attack or inciden
   DIR | FILE...       workflow files, or a folder of them (default ${WORKFLOW_FOLDER})
   --format FORMAT     text (default), github (annotations of a workflow run), sarif (code scanning)
   --config FILE       the repository's configuration (default ${CONFIG_PATH} beside the folder of the files)
-  --default-branch B  name of the default branch (default main)
+  --default-branch B  name of the default branch (default: as the clone knows it, else main)
   --rules-markdown    print the documentation of the rules instead
 
 Exit codes: 0 clean, 1 something was found, 2 wrong call.
@@ -43,7 +43,7 @@ export const lintCommand: Command = {
       options: {
         format: { type: "string", default: "text" },
         config: { type: "string" },
-        "default-branch": { type: "string", default: DEFAULT_LINT_CONFIG.defaultBranch },
+        "default-branch": { type: "string" },
         "rules-markdown": { type: "boolean", default: false },
       },
     });
@@ -55,7 +55,8 @@ export const lintCommand: Command = {
     if (format === undefined) throw new UsageError(`'${values.format}' is no format; use ${FORMATS.join(", ")}.`);
     const files = await listSources(positionals.length === 0 ? [WORKFLOW_FOLDER] : positionals, io);
     const around = await lookAround(files);
-    const config = await readLintConfig(values.config, around, values["default-branch"], io);
+    const branch = values["default-branch"] ?? (await clonedDefaultBranch(around.root ?? io.cwd));
+    const config = await readLintConfig(values.config, around, branch ?? DEFAULT_LINT_CONFIG.defaultBranch, io);
     const sources = await readSources(files, io);
     const findings = lintWorkflows(sources, config, around.tree);
     if (config.declared.kind === "missing" && !findings.some(({ rule }) => rule === configurationMissing.id))
@@ -158,4 +159,10 @@ async function readTree(root: string): Promise<Tree> {
     }
   }
   return { files, closed };
+}
+
+/** The default branch as the clone knows it from its remote; undefined where it does not (a checkout of one ref). */
+async function clonedDefaultBranch(root: string): Promise<string | undefined> {
+  const text = await readFile(join(root, ".git", "refs", "remotes", "origin", "HEAD"), "utf8").catch(() => "");
+  return /^ref: refs\/remotes\/origin\/(\S+)\s*$/.exec(text)?.[1];
 }

@@ -6,6 +6,7 @@
 import { onOneLine } from "../text.ts";
 import { DEFAULT_LINT_CONFIG, type Finding, type LintConfig, type Rule } from "./rule.ts";
 import { awaitedCheckWithoutPublisher } from "./rules/awaited.ts";
+import { otherDefaultBranch } from "./rules/branch.ts";
 import { cacheModeMissing, cacheWriteOffMain } from "./rules/cache.ts";
 import { calledFileMissing } from "./rules/called.ts";
 import { configurationMissing, declaredWorkflowMissing } from "./rules/declared.ts";
@@ -72,6 +73,7 @@ export const RULES: readonly Rule[] = [
   unknownLane,
   laneContractDiffers,
   laneTwoOwners,
+  otherDefaultBranch,
   concurrencyEvictsWaiters,
   queueMaxWithCancel,
   missingTimeout,

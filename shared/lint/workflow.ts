@@ -234,6 +234,8 @@ export function isCheckout(step: Step): boolean {
 /** Refs that only people who can push to the trusted branch decide. */
 const TRUSTED_REF = /^(?:github\.(?:sha|ref|workflow_sha)|github\.event\.repository\.default_branch)$/;
 
+const DEFAULT_BRANCH = "github.event.repository.default_branch";
+
 const PULL_REQUEST_EVENTS = ["pull_request", "pull_request_target", "merge_group"];
 
 /** Where a job starts to execute code that a pull request, or whoever dispatches it, can choose; undefined if it does not. */
@@ -245,7 +247,13 @@ export function untrustedCode(job: Job): Position | undefined {
         (value) => value.kind === "scalar" && expressionsIn(value).some((one) => !TRUSTED_REF.test(one.text)),
       );
       const pull = chosen.some((value) => /refs\/pull\//.test(textOf(value) ?? ""));
-      const ofThePullRequest = chosen.every((value) => value.kind === "scalar" && expressionsIn(value).length > 0);
+      // Of these expressions only the name of the default branch means the same whatever the event is about.
+      const ofThePullRequest = chosen.every(
+        (value) =>
+          value.kind === "scalar" &&
+          expressionsIn(value).length > 0 &&
+          !expressionsIn(value).every((one) => one.text === DEFAULT_BRANCH),
+      );
       if (open || pull) return step.at;
       if (ofThePullRequest && PULL_REQUEST_EVENTS.some((name) => job.file.triggers.has(name))) return step.at;
     }
@@ -257,11 +265,12 @@ export function untrustedCode(job: Job): Position | undefined {
   return isSelfHosted(job) && job.uses === undefined ? job.at : undefined;
 }
 
-/** Does the workflow run on this branch's code only: pushes to the default branch, schedules, or an explicit test? */
+/** Does the workflow run on this branch's code only: pushes to the default branch, schedules, or an explicit test of the ref? */
 export function isMainOnly(job: Job, step: Step | undefined, defaultBranch: string): boolean {
   const guards = `${job.condition} ${textOf(get(step?.node, "if")) ?? ""}`;
   const plain = !guards.includes("||") && !guards.includes("!(");
-  if (plain && guards.includes(`github.ref == 'refs/heads/${defaultBranch}'`)) return true;
+  const asked = [`'refs/heads/${defaultBranch}'`, `format('refs/heads/{0}', ${DEFAULT_BRANCH})`];
+  if (plain && asked.some((ref) => guards.includes(`github.ref == ${ref}`))) return true;
   return [...job.file.triggers.values()].every((trigger) => {
     if (trigger.key === "schedule") return true;
     if (trigger.key !== "push") return false;

@@ -114,6 +114,14 @@ describe("gpu-gate lint", () => {
     expect(out).toContain("1 finding in 3 files.");
   });
 
+  it("takes the default branch's name from the clone, unless it is told another", async () => {
+    await put(".github/workflows/a.yml", CLEAN.replace("on: push", "on: { push: { branches: [main] } }"));
+    expect((await lint()).code).toBe(0);
+    await put(".git/refs/remotes/origin/HEAD", "ref: refs/remotes/origin/team/trunk\n");
+    expect((await lint()).out).toContain("'main' is not the default branch, 'team/trunk'. [other-default-branch]");
+    expect((await lint("--default-branch", "main")).code).toBe(0);
+  });
+
   it.each([
     [["--format", "xml"], "'xml' is no format"],
     [["missing.yml"], "'missing.yml' cannot be read: no such file or directory"],

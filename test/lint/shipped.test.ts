@@ -34,12 +34,12 @@ function copied(): Files {
   return files;
 }
 
-function lint(files: Files): readonly string[] {
+function lint(files: Files, defaultBranch = "main"): readonly string[] {
   const sources = [...files]
     .filter(([path]) => path.startsWith(".github/workflows/"))
     .map(([path, text]) => ({ path, text }));
   const tree = { files: new Set(files.keys()), closed: [] };
-  return lintWorkflows(sources, configOf(files.get(CONFIG_PATH)), tree).map(
+  return lintWorkflows(sources, configOf(files.get(CONFIG_PATH), defaultBranch), tree).map(
     ({ file, message, rule }) => `${file}: ${message} [${rule}]`,
   );
 }
@@ -162,4 +162,17 @@ describe("what does not fit is found", () => {
     for (const name of ["trigger", "prepare"]) expect(found).toContain(`workflows.${name}: there is no`);
     for (const name of ["rustfmt", "clippy"]) expect(found).toContain(`pre_gate: no job publishes '${name}'`);
   });
+});
+
+it("with another default branch exactly the triggers are named, where GitHub takes no expression", () => {
+  const found = lint(copied(), "master");
+  expect(found.map((one) => one.split(":")[0])).toEqual([
+    ".github/workflows/ci.yml",
+    ".github/workflows/gpu-gate-cache-publish.yml",
+    ".github/workflows/lane-probe.yml",
+  ]);
+  for (const one of found) expect(one).toMatch(/\[other-default-branch\]$/);
+  const files = copied();
+  for (const [path, text] of files) files.set(path, text.replaceAll("branches: [main]", "branches: [master]"));
+  expect(lint(files, "master")).toEqual([]);
 });
