@@ -5,11 +5,12 @@
  * other give problems, each with line, column, the key's path, what is wrong and what to write instead. Pure: takes
  * text, gives a value; no clock, no network, no file.
  */
-import { LineCounter, parseDocument, isMap, isScalar, type Document, type Node, type Pair } from "yaml";
+import { LineCounter, parseDocument, isMap, isScalar, type Document, type Node, type Pair, type YAMLError } from "yaml";
 import { err, ok, type Result } from "../result.ts";
 import { crossChecks, type Finding } from "./checks.ts";
 import { explainIssue } from "./issues.ts";
 import { repeatedKeys } from "./yaml-keys.ts";
+import { yamlWords } from "./yaml-words.ts";
 import { repositoryConfigSchema, type RepositoryConfig, type RepositoryConfigInput } from "./schema.ts";
 
 export interface ConfigProblem {
@@ -62,9 +63,9 @@ function parseText(text: string): Result<RepositoryConfig, ConfigProblem[]> {
   });
   const faults = [...document.errors, ...document.warnings];
   if (faults.some((fault) => OUT_OF_STACK.test(fault.message))) return err([TOO_DEEP]);
-  if (faults.length > 0) {
-    return err(faults.slice(0, MAX_PROBLEMS).map((fault) => yamlProblem(fault, lines)));
-  }
+  // What the library finds behind the first fault is mostly that fault again, in other words or at the end of the file.
+  const [fault] = faults.toSorted((left, right) => left.pos[0] - right.pos[0]);
+  if (fault !== undefined) return err([yamlProblem(fault, lines)]);
   const repeated = repeatedKeys(document.contents, MAX_PROBLEMS);
   if (repeated.length > 0) return err(repeated.map((offset) => repeatedProblem(offset, lines)));
   let raw: unknown;
@@ -121,13 +122,9 @@ function told(text: string): string {
   return line.length > MAX_TOLD ? `${line.slice(0, MAX_TOLD)}…` : line;
 }
 
-function yamlProblem(fault: { message: string; pos: [number, number] }, lines: LineCounter): ConfigProblem {
-  return {
-    ...placeOf(fault.pos[0], lines),
-    path: "",
-    message: told(`not readable as YAML: ${fault.message}`),
-    fix: "Correct the YAML at this place.",
-  };
+function yamlProblem(fault: YAMLError, lines: LineCounter): ConfigProblem {
+  const { says, fix } = yamlWords(fault);
+  return { ...placeOf(fault.pos[0], lines), path: "", message: told(`not readable as YAML: ${says}`), fix };
 }
 
 /** How the library says that it ran out of stack: wherever it was then, which is not the same place twice. */

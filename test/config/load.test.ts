@@ -120,6 +120,25 @@ describe("what is refused, with its place and the way out", () => {
     expect(onlyProblem("version: 1\nstart: [auto\n")).toMatch(/^f:\d+:\d+: not readable as YAML: /);
   });
 
+  test.each([
+    ["version: 1\n foo: 2\n", "1:10", "a value is followed by another `key: value`, on its line or indented below it"],
+    ["version: 1\nstart: auto: label\n", "2:8", "a value is followed by another `key: value`"],
+    ["version: [", "1:11", "a `[` is opened and not closed before this place. Close it with `]`."],
+    ["version: 1\nbudget: {per_run: 1\nstart: auto\n", "3:1", "a `{` is opened and not closed"],
+    ["version: 1\nlanes:\n\tx: {}\n", "3:1", "a tab is used for indentation. Indent with blanks."],
+    ["version: 1\n- x\n", "2:1", "a key without a colon"],
+    ['version: 1\nstart: "auto\n', "3:1", "a quotation mark is not closed before this place"],
+    ["version: 1\nstart: @auto\n", "2:8", "a value begins with a character that YAML keeps for itself"],
+    ["---\nversion: 1\n---\nversion: 1\n", "3:1", "a second document begins here"],
+    ['version: 1\nstart: "\\q"\n', "2:9", "there is no such escape in double quotes"],
+    ["version: 1\nstart: !x auto\n", "2:8", "a word with `!` in front is a tag, and no tag is known here"],
+    ["version: 1\nstart: 'auto' x\n", "2:15", "something stands here that does not belong here"],
+  ])("YAML's own words stay away, and one fault is told once: %j", (text, place, words) => {
+    const problem = onlyProblem(text);
+    expect(problem).toContain(`f:${place}: not readable as YAML: ${words}`);
+    expect(problem).not.toMatch(/implicit|flow|compact|scalar|parseAll/i);
+  });
+
   test("a key written twice", () => {
     expect(onlyProblem("version: 1\nstart: auto\nstart: label\n")).toBe(
       "f:3:1: this key is written twice in the same place. Keep one of the two.",
