@@ -13,7 +13,7 @@ one before it, and names the first that does not. The entries' log form ({"audit
 
   --repository ID   the numeric id of the repository: then the first entry must be the chain's very first
 
-Exit code 0: unbroken. 1: broken, with the first bad entry. 2: nothing could be read.
+Exit code 0: unbroken. 1: broken, with the first bad entry. 2: nothing could be read, there is no entry, or it is no audit.
 Compare the head that is printed with one from elsewhere (the log, the page): a chain cannot show by itself that its
 newest entries were cut off.
 `;
@@ -30,9 +30,12 @@ export const auditCommand: Command = {
     });
     const [action, file, ...more] = positionals;
     if (action !== "verify" || file === undefined || more.length > 0) {
-      throw new UsageError("say what to verify: 'gpu-gate audit verify FILE', or - for standard input.");
+      throw new UsageError("Say what to verify: 'gpu-gate audit verify FILE', or - for standard input.");
     }
     const lines = await linesOf(file, io);
+    const source = file === "-" ? "Standard input" : `'${file}'`;
+    if (lines.length === 0) throw new UsageError(`${source} is empty: there is no entry to verify.`);
+    if (!lines.some(resemblesEntry)) throw new UsageError(`${source} is not an audit: no line of it is an entry.`);
     const after = values.repository === undefined ? null : await genesis(values.repository);
     const result = await verifyChain(lines.map(entryOf), after);
     if (!result.ok) {
@@ -49,8 +52,13 @@ export const auditCommand: Command = {
 };
 
 async function linesOf(file: string, io: Io): Promise<string[]> {
-  const text = await readText(io, file, "the audit");
+  const text = await readText(io, file, "The audit");
   return text.split("\n").filter((line) => line.trim() !== "");
+}
+
+/** Damaged entries resemble one still: what was meant as an audit and is none any more must not pass for another file. */
+function resemblesEntry(line: string): boolean {
+  return /"(?:seq|prev|hash)"\s*:/.test(line);
 }
 
 /** A line as a value; one that is no JSON stays text, which no entry is. */

@@ -86,9 +86,7 @@ export async function verifyChain(
   for await (const raw of entries) {
     const parsed = auditEntrySchema.safeParse(raw);
     if (!parsed.success) {
-      const issue = parsed.error.issues[0];
-      const where = issue === undefined ? "" : ` (${[...issue.path, issue.message].join(": ")})`;
-      return err(bad(index, seqOf(raw), "unreadable", `it is not an audit entry${where}`));
+      return err(bad(index, seqOf(raw), "unreadable", `it is not an audit entry: ${objection(parsed.error)}`));
     }
     const entry = parsed.data;
     if (head !== null && entry.seq !== head.seq + 1) {
@@ -128,6 +126,14 @@ export function canonicalJson(value: unknown): string {
 
 function bad(index: number, seq: number | null, problem: ChainProblem, what: string): BadEntry {
   return { reason: "bad-entry", index, seq, problem, what };
+}
+
+/** What no entry has, in a few words. A field's name is all that is told of the text: it may be anything. */
+function objection(error: z.ZodError): string {
+  const [issue] = error.issues;
+  if (issue?.code === "unrecognized_keys") return "it has a field that no entry has";
+  if (issue === undefined || issue.path.length === 0) return "it is no JSON object";
+  return `its field '${String(issue.path[0])}' is missing or is not what it must be`;
 }
 
 function seqOf(raw: unknown): number | null {

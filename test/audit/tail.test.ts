@@ -138,9 +138,32 @@ describe("the commands", () => {
     const { port, said } = io(`\n${forged.join("\n")}\n`);
     expect(await main(["audit", "verify", "-"], port)).toBe(1);
     expect(said.stderr).toMatch(/^Line 2, entry 2: its content is not what was sealed\./u);
-    const broken = io("not json\n");
-    expect(await main(["audit", "verify", "-"], broken.port)).toBe(1);
-    expect(broken.said.stderr).toMatch(/^Line 1: it is not an audit entry/u);
+  });
+
+  it.each([
+    ["cut off", (line: string) => line.slice(0, -20), "it is no JSON object"],
+    ["without a field", (line: string) => line.replace(/"at":\d+,/, ""), "its field 'at' is missing"],
+    ["with a field more", (line: string) => line.replace("{", '{"more":1,'), "it has a field that no entry has"],
+  ])("audit verify: an audit with an entry %s is damaged, and says so in plain words", async (_what, damage, why) => {
+    const lines = (await entries()).map((entry) => JSON.stringify(entry));
+    const { port, said } = io(`${damage(lines[0] ?? "")}\n${lines[1] ?? ""}\n`);
+    expect(await main(["audit", "verify", "-"], port)).toBe(1);
+    expect(said.stderr).toMatch(/^Line 1(?:, entry 1)?: it is not an audit entry: /u);
+    expect(said.stderr).toContain(why);
+    expect(said.stderr).not.toMatch(/invalid input|expected/iu);
+  });
+
+  it.each([
+    ["nothing", "", "is empty"],
+    ["blank lines", "\n \n", "is empty"],
+    ["prose", "# gpu-gate\n\nA gate.\n", "is not an audit"],
+    ["other JSON", '{"name":"gpu-gate"}\n[]\n', "is not an audit"],
+  ])("audit verify: %s is not an unbroken audit, and not a damaged one either: exit 2", async (_what, text, why) => {
+    const { port, said } = io(text);
+    expect(await main(["audit", "verify", "-", "--repository", "101"], port)).toBe(2);
+    expect(said.stdout).toBe("");
+    expect(said.stderr).toContain(`Standard input ${why}`);
+    expect(said.stderr).not.toContain("trusted");
   });
 
   it("audit verify: a wrong call is exit 2", async () => {
