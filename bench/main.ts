@@ -4,6 +4,7 @@
  * this folder; without any all run. Nothing is asserted: targets stand in the notes.
  */
 import process from "node:process";
+import { misused, optionsOf, type Command } from "../sim/options.ts";
 import type { BenchRow } from "./row.ts";
 
 interface Bench {
@@ -23,14 +24,24 @@ const MODULES: Readonly<Record<string, () => Promise<Bench>>> = {
   archive: () => import("./archive.ts"),
 };
 
-const asked = process.argv.slice(2);
-const unknown = asked.find((name) => !(name in MODULES));
-if (unknown !== undefined) {
-  process.stderr.write(
-    `npm run bench: there is no benchmark '${unknown}'. Known: ${Object.keys(MODULES).join(", ")}.\n`,
-  );
-  process.exit(2);
-}
+const COMMAND: Command = {
+  name: "npm run bench",
+  usage: `npm run bench -- [NAME ...]
+
+Measures and prints one row for each number, then all of them as one line of JSON. Without names everything is measured,
+which takes minutes and wants an idle machine. Nothing is asserted.
+
+  NAME   ${Object.keys(MODULES).join(", ")}
+  --help this text
+
+Exit codes: 0 measured, 2 wrong call.
+`,
+};
+
+const { positionals: asked } = optionsOf(COMMAND, { allowPositionals: true, options: {} });
+const unknown = asked.find((name) => !Object.hasOwn(MODULES, name));
+if (unknown !== undefined)
+  misused(COMMAND, `there is no benchmark '${unknown}'. Known: ${Object.keys(MODULES).join(", ")}.`);
 const NAME_WIDTH = 60;
 const results: Record<string, readonly BenchRow[]> = {};
 for (const [name, load] of Object.entries(MODULES)) {

@@ -5,6 +5,8 @@
 import process from "node:process";
 import { parseArgs } from "node:util";
 import { dayTable, playOpeningDay } from "./world/opening-day.ts";
+import { argumentProblem } from "../shared/arguments.ts";
+import { whyNotPort } from "./world/ports.ts";
 import { startWorld, type World } from "./world/world.ts";
 
 const USAGE = `npm start -- [options]
@@ -13,27 +15,44 @@ const USAGE = `npm start -- [options]
   --port N        port of the Worker and its status page (default: any free one)
   --crash-worker  kill the Worker's process with SIGKILL in the middle of the day
   --logs          show the Worker's own log lines
+
+Exit codes: 0 as it must be, 1 something came out wrong, 2 wrong call or a port that cannot be had, 130 interrupted.
 `;
 
-async function main(): Promise<number> {
-  const { values } = parseArgs({
+function parse() {
+  return parseArgs({
     options: {
       once: { type: "boolean", default: false },
       port: { type: "string", default: "0" },
       "crash-worker": { type: "boolean", default: false },
       logs: { type: "boolean", default: false },
-      help: { type: "boolean", default: false },
     },
-  });
-  if (values.help) {
+  }).values;
+}
+
+function misused(sentence: string): number {
+  process.stderr.write(`npm start: ${sentence}\n`);
+  return 2;
+}
+
+async function main(): Promise<number> {
+  if (process.argv.slice(2).includes("--help")) {
     process.stdout.write(USAGE);
     return 0;
   }
-  const port = Number(values.port);
-  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
-    process.stderr.write(`npm start: --port takes a number from 0 to 65535, not '${values.port}'.\n`);
-    return 2;
+  let values: ReturnType<typeof parse>;
+  try {
+    values = parse();
+  } catch (error) {
+    const problem = argumentProblem(error);
+    if (problem === null) throw error;
+    return misused(`${problem}; --help lists the options.`);
   }
+  const port = /^\d{1,5}$/.test(values.port) ? Number(values.port) : Number.NaN;
+  if (!(port <= 65_535)) return misused(`--port takes a number from 0 to 65535, not '${values.port}'.`);
+  // Before the bundle is built: in the end it would be workerd that fails, and its words are not for the user.
+  const taken = port === 0 ? null : await whyNotPort(port);
+  if (taken !== null) return misused(`${taken}; choose another with --port.`);
   const started = Date.now();
   const say = (text: string) => {
     if (text === "") return void process.stdout.write("\n");

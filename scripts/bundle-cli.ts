@@ -5,6 +5,7 @@
  */
 import { resolve } from "node:path";
 import { build } from "esbuild";
+import { optionsOf } from "../sim/options.ts";
 
 export const BUNDLE_FILE = "dist/gpu-gate.mjs";
 /** The oldest Node that the bundle runs on. */
@@ -33,6 +34,8 @@ export async function bundleCli(outfile: string): Promise<number> {
 }
 
 if (import.meta.main) {
+  const usage = `npm run bundle\n\nWrites the command line as one file, ${BUNDLE_FILE}, for hosted jobs (docs/workflows.md).\n`;
+  optionsOf({ name: "npm run bundle", usage }, { options: {} });
   const bytes = await bundleCli(BUNDLE_FILE);
   console.log(`${BUNDLE_FILE}: ${bytes} bytes`);
 }

@@ -4,6 +4,7 @@
  */
 import process from "node:process";
 import { parseArgs, type ParseArgsConfig } from "node:util";
+import { argumentProblem } from "../shared/arguments.ts";
 
 export interface Command {
   /** As it is typed, such as `npm run sim`. */
@@ -24,9 +25,9 @@ export function optionsOf<const T extends ParseArgsConfig>(
   try {
     return parseArgs(config);
   } catch (error) {
-    // What follows the first sentence is about writing such a word as a value, which nothing here takes.
-    const [said = ""] = (error instanceof Error ? error.message : String(error)).split(/\. |\n/);
-    return misused(command, `${said.replace(/\.$/, "")}; --help lists the options.`);
+    const problem = argumentProblem(error);
+    if (problem === null) throw error;
+    return misused(command, `${problem}; --help lists the options.`);
   }
 }
 

@@ -4,11 +4,13 @@
  */
 import { writeFileSync } from "node:fs";
 import process from "node:process";
-import { parseArgs } from "node:util";
+import { optionsOf, type Command } from "../../sim/options.ts";
 import { runLoad, type LoadOptions } from "./run.ts";
 import { table } from "./table.ts";
 
-const USAGE = `npm run load -- [options]
+const COMMAND: Command = {
+  name: "npm run load",
+  usage: `npm run load -- [options]
 
   --repositories N   on the allow-list, all of one installation (200)
   --pods N           gated pull requests, each with its pod, in as many repositories (50)
@@ -20,7 +22,8 @@ const USAGE = `npm run load -- [options]
   --runpod-minute N  RunPod's requests a minute; hour and day are 50 and 833 times that (60)
   --fast             the product's time limits a hundred times shorter, RunPod's quota a hundred times larger
   --json FILE        the whole report as JSON
-`;
+`,
+};
 
 /** The product's pauses and limits, much shorter; wide enough for a machine that is busy with other things. */
 export const FAST_LIMITS = `evidence:
@@ -36,7 +39,7 @@ limits:
 `;
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({
+  const { values } = optionsOf(COMMAND, {
     options: {
       repositories: { type: "string", default: "200" },
       pods: { type: "string", default: "50" },
@@ -48,13 +51,8 @@ async function main(): Promise<number> {
       "runpod-minute": { type: "string", default: "60" },
       fast: { type: "boolean", default: false },
       json: { type: "string" },
-      help: { type: "boolean", default: false },
     },
   });
-  if (values.help) {
-    process.stdout.write(USAGE);
-    return 0;
-  }
   const number = (
     name: "repositories" | "pods" | "rate" | "seconds" | "bursts" | "burst" | "ramp" | "runpod-minute",
   ) => {

@@ -3,7 +3,6 @@
  * over real HTTP on 127.0.0.1. Everything it owns is below one folder and ends with it.
  */
 import { execFile } from "node:child_process";
-import { createServer } from "node:net";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
@@ -13,6 +12,7 @@ import { buildImage } from "../runpod/image.ts";
 import { startLocalRunPod } from "../runpod/server.ts";
 import type { LocalRunPod } from "../runpod/types.ts";
 import { clearLeftovers } from "./leftovers.ts";
+import { freePort } from "./ports.ts";
 import { writeHostedPrograms } from "./project.ts";
 import { startWorker, type WorkerProcess } from "./worker-process.ts";
 
@@ -126,16 +126,4 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       rmSync(dir, { recursive: true, force: true });
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      const port = typeof address === "object" && address !== null ? address.port : 0;
-      server.close(() => resolve(port));
-    });
-  });
 }

@@ -135,7 +135,8 @@ export const parts: readonly Part[] = [
   {
     folder: "cli",
     is: "`gpu-gate`, for hosted jobs and maintainers",
-    values: ["shared"],
+    // The version it prints is the package's.
+    values: ["shared", "package.json"],
     packages: ["node:", "zod", "yaml"],
     why: "one bundled file that runs under a hosted job's own Node, without an install",
   },
@@ -150,7 +151,7 @@ export const parts: readonly Part[] = [
     folder: "local",
     is: "local GitHub and RunPod, product code",
     // Pages are made by the product's own template, which escapes.
-    values: [...PLAIN, "shared/hosted", "shared/runpod/tags.ts", "worker/html.ts"],
+    values: [...PLAIN, "shared/arguments.ts", "shared/hosted", "shared/runpod/tags.ts", "worker/html.ts"],
     types: ["shared"],
     packages: ["node:", "zod", "yaml", "miniflare"],
     why: "the vendors' rules must not come from the code that is tested against them",
