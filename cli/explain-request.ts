@@ -39,6 +39,11 @@ const answerSchema = z.object({
 
 type Explained = z.output<typeof answerSchema>["repositories"][number]["explained"][number];
 
+/** Whether the word can mean only a pull request (`#12`) or a request (`r12bkztd`), were there no path of that name. */
+export function namesDecision(subject: string): boolean {
+  return /^#\d{1,9}$/.test(subject) || isRequestId(subject);
+}
+
 /** `#12` is a pull request, `r12bkztd` a request; anything else may be a pod's id. */
 export function questionOf(subject: string): URLSearchParams {
   const pull = /^#(\d{1,9})$/.exec(subject)?.[1];
@@ -48,7 +53,7 @@ export function questionOf(subject: string): URLSearchParams {
 
 export async function explainSubject(subject: string, url: string, json: boolean, io: Io): Promise<number> {
   const address = `${url}/api/explain?${questionOf(subject)}`;
-  const answer = await callControlPlane({ address, ...tokenIfSet(io) }, answerSchema, io);
+  const answer = await callControlPlane({ address, open: "with the status page", ...tokenIfSet(io) }, answerSchema, io);
   if (!answer.ok) {
     io.stderr(`gpu-gate explain: ${answer.error}\n`);
     return EXIT_NO;

@@ -22,7 +22,13 @@ const SUBMODULES_SHOWN = "--ignore-submodules=none";
 /** The commit that a branch, tag or SHA names. */
 export async function resolveCommit(cwd: string, revision: string): Promise<Result<string, GitFailure>> {
   const answer = await git(cwd, ["rev-parse", "--verify", "--quiet", "--end-of-options", `${revision}^{commit}`]);
-  if (!answer.ok) return err({ reason: "git-failed", detail: `'${revision}' names no commit here` });
+  if (!answer.ok) {
+    // About a revision that it does not know, git says nothing (--quiet); what it does say is about something else.
+    const other = /not a git repository|ENOENT/.exec(answer.error.detail)?.[0];
+    if (other === "ENOENT") return err({ reason: "git-failed", detail: "git cannot be started: is it installed?" });
+    if (other !== undefined) return err({ reason: "git-failed", detail: "this is not a git repository" });
+    return err({ reason: "git-failed", detail: `'${revision}' names no commit here` });
+  }
   return ok(answer.value.trim());
 }
 

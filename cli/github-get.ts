@@ -4,6 +4,7 @@ import type { GetPage } from "../shared/policy/read-runners.ts";
 import { sameServerFetch } from "../shared/github/call.ts";
 import { githubAddress } from "./addresses.ts";
 import { UsageError, type Io } from "./command.ts";
+import { whyNoAnswer } from "./no-answer.ts";
 
 const TIMEOUT_MS = 30_000;
 /** The API version this project is written against (GitHub sends the newest by default, which may drop fields). */
@@ -36,8 +37,7 @@ export function githubGet(io: Io): GetPage {
       });
       return { kind: "answer", status: response.status, body: await response.text() };
     } catch (error) {
-      const name = error instanceof Error ? error.name : "error";
-      return { kind: "failure", what: `GET ${path} got no answer (${name})` };
+      return { kind: "failure", what: `GET ${path} got no answer from ${new URL(base).host}: ${whyNoAnswer(error)}` };
     }
   };
 }
@@ -49,7 +49,9 @@ export function repositoryOf(option: string | undefined, io: Io): { readonly own
   // Of dots alone, it would be a step up in an address.
   const [, owner, name] = match?.some((part) => /^\.+$/.test(part)) === false ? match : [];
   if (owner === undefined || name === undefined) {
-    throw new UsageError(`the repository must be written as owner/name, not '${text}'; set --repository.`);
+    if (text === "")
+      throw new UsageError("The repository is missing: give --repository owner/name or set GITHUB_REPOSITORY.");
+    throw new UsageError(`The repository must be written as owner/name, not '${text}'; set --repository.`);
   }
   return { owner, name };
 }

@@ -2,7 +2,7 @@
 import { UsageError } from "./command.ts";
 
 /** The control plane takes no more, and ends it at the configuration's `max_retention` in any case. */
-const MAX_MINUTES = 720;
+export const MAX_MINUTES = 720;
 
 /** The workflow's input; none where nobody asked, so that an older workflow file without it still works. */
 export function keepInput(minutes: string | undefined): Readonly<Record<string, string>> {

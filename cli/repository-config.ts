@@ -11,24 +11,31 @@ import { fileAt } from "./git.ts";
 /** Why there is no configuration, one line for each thing to put right. */
 export type ConfigFailure = readonly string[];
 
+/** `advice` is the end of the sentence about a file that cannot be read: how this very command is given another. */
 export async function configFromFile(
   io: Io,
-  file: string = CONFIG_PATH,
+  file: string | undefined,
+  advice: string,
 ): Promise<Result<RepositoryConfig, ConfigFailure>> {
+  const path = file ?? CONFIG_PATH;
   let text: string;
   try {
-    text = await readFile(resolve(io.cwd, file), "utf8");
+    text = await readFile(resolve(io.cwd, path), "utf8");
   } catch (error) {
-    return err([`${file}: the configuration cannot be read: ${systemReason(error)}. Give another with --config.`]);
+    return err([`${path}: the configuration cannot be read: ${systemReason(error)}. ${advice}.`]);
   }
-  return parsed(text, file);
+  return parsed(text, path);
 }
 
-export async function configFromCommit(io: Io, commit: string): Promise<Result<RepositoryConfig, ConfigFailure>> {
+/** As `configFromFile`, from a commit of the repository in `io.cwd`. */
+export async function configFromCommit(
+  io: Io,
+  commit: string,
+  advice: string,
+): Promise<Result<RepositoryConfig, ConfigFailure>> {
   const text = await fileAt(io.cwd, commit, CONFIG_PATH);
   const file = `${commit.slice(0, 12)}:${CONFIG_PATH}`;
-  if (!text.ok)
-    return err([`${file}: the configuration cannot be read: ${text.error.detail}. Give one with --config.`]);
+  if (!text.ok) return err([`${file}: the configuration cannot be read: ${text.error.detail}. ${advice}.`]);
   return parsed(text.value, file);
 }
 

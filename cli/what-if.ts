@@ -19,9 +19,9 @@ const SHOWN = 200;
 
 export async function runWhatIf(options: WhatIfOptions, io: Io): Promise<number> {
   const sinceSeconds = sinceOf(options.since, io.now());
-  const after = await configFromFile(io, options.config);
+  const after = await configFromFile(io, options.config, "Give another with --config");
   if (!after.ok) return refuse(io, after.error);
-  const before = await configFromFile(io, options.against);
+  const before = await configFromFile(io, options.against, "Give another with --against");
   if (!before.ok) return refuse(io, before.error);
   const commit = await resolveCommit(io.cwd, options.ref);
   if (!commit.ok) return refuse(io, [`${commit.error.detail}.`]);

@@ -1,5 +1,4 @@
 /** `gpu-gate archive-key`: the content key of the test archives, computed from checkouts. */
-import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { CONFIG_PATH } from "../../shared/config/schema.ts";
 import {
@@ -11,7 +10,7 @@ import {
 } from "../../shared/hosted/archive-key.ts";
 import type { Result } from "../../shared/result.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
-import { required } from "../files.ts";
+import { existingFolder, required } from "../files.ts";
 import { resolveCommit } from "../git.ts";
 import { listTree } from "../list-tree.ts";
 import { configFromCommit } from "../repository-config.ts";
@@ -46,12 +45,24 @@ export const archiveKeyCommand: Command = {
         explain: { type: "boolean", default: false },
       },
     });
-    const checkout = resolve(io.cwd, required(values.checkout, "--checkout", "The checkout"));
-    const trustedCheckout = values.trusted === undefined ? checkout : resolve(io.cwd, values.trusted);
+    const checkout = await existingFolder(
+      io,
+      required(values.checkout, "--checkout", "The checkout"),
+      "The checkout",
+      "--checkout",
+    );
+    const trustedCheckout =
+      values.trusted === undefined
+        ? checkout
+        : await existingFolder(io, values.trusted, "The trusted checkout", "--trusted");
     const tested = await commitOf(checkout, values.revision);
     const trusted = await commitOf(trustedCheckout, values["trusted-revision"]);
 
-    const config = await configFromCommit({ ...io, cwd: trustedCheckout }, trusted);
+    const config = await configFromCommit(
+      { ...io, cwd: trustedCheckout },
+      trusted,
+      "Commit one there, or name a checkout and a revision that have it with --trusted and --trusted-revision",
+    );
     if (!config.ok) return refuse(io, config.error.join("\n"));
     const testedEntries = entriesOf(checkout, tested);
     if (!testedEntries.ok) return refuse(io, `gpu-gate archive-key: ${explainArchiveKeyError(testedEntries.error)}.`);
@@ -66,7 +77,7 @@ export const archiveKeyCommand: Command = {
 
 async function commitOf(folder: string, revision: string): Promise<string> {
   const commit = await resolveCommit(folder, revision);
-  if (!commit.ok) throw new UsageError(`In '${folder}' ${commit.error.detail}.`);
+  if (!commit.ok) throw new UsageError(`In '${folder}': ${commit.error.detail}.`);
   return commit.value;
 }
 

@@ -6,7 +6,7 @@ import { appendFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
-import { required, systemReason } from "../files.ts";
+import { allGiven, required, systemReason } from "../files.ts";
 import { githubGet, repositoryOf } from "../github-get.ts";
 import { findEarlier } from "../transport/find.ts";
 import { joinArchive } from "../transport/join.ts";
@@ -35,7 +35,13 @@ find    looks for archives that an earlier run of this repository built under th
         that run that branch's file. Outputs found, run_id and artifact_ids go to GITHUB_OUTPUT. GPU_GATE_TOKEN reads
         (Actions: read). Any doubt means found=false, and the archives are built; what GitHub did not let it read is said.
 
-An interrupted split or join goes on where it stopped when it is called again. NAME is 'archives' unless given.
+  --out DIR    folder for the parts, or the folder that is made of them
+  --in DIR     folder with the parts
+  --name NAME  what parts and manifest are called, default archives
+  --parts N    how many, 1 to ${PARTS_MAX}
+  --key KEY    content key, as 'gpu-gate archive-key' prints it
+
+An interrupted split or join goes on where it stopped when it is called again.
 The manifest can be read by 'sha256sum --check'; workflows/join-archives.sh joins with bash, tar and coreutils alone.
 
 Exit codes: 0 fine, 1 the parts are not what was sent, 2 wrong call or unusable input.
@@ -63,6 +69,7 @@ export const archiveCommand: Command = {
     if (!isArchiveName(name))
       throw new UsageError(`'${name}' cannot be the name of an archive; use letters, digits, '.', '_' and '-'.`);
     if (action === "split") {
+      allGiven([inputs[0], "FOLDER or FILE", "what to split"], [values.out, "--out", "the folder for the parts"]);
       if (inputs.length === 0) throw new UsageError("Say what to split: a folder or files.");
       return split(
         io,
@@ -79,6 +86,8 @@ export const archiveCommand: Command = {
       throw new UsageError("Say what to do with the archive: split, join, verify or find.");
     if (inputs.length > 0)
       throw new UsageError(`'${inputs[0]}' is one word too many; the folder of the parts is given with --in.`);
+    if (action === "join")
+      allGiven([values.in, "--in", "the folder with the parts"], [values.out, "--out", "the folder to make"]);
     const folder = resolve(io.cwd, required(values.in, "--in", "The folder with the parts"));
     const target = action === "join" ? resolve(io.cwd, required(values.out, "--out", "The folder to make")) : null;
     const manifest = await loadManifest(folder, name);

@@ -30,6 +30,7 @@ Paths from arguments and standard input are trimmed and lose one leading './'. W
 
   --event NAME        the event, default pull_request; push runs everything but the paid GPU
   --config FILE       default: .github/gpu-gate.yml, with --base the one in that commit
+  --json              with --since: the whole replay as JSON; the decision itself is JSON always
 
 With --since the local history is replayed under two configurations and what would have changed is printed: --config is
 the new one, --against the old one (default .github/gpu-gate.yml). --since takes 90d, 12w, 36h or a date; --ref is the
@@ -94,8 +95,8 @@ async function classifyOnce(
   const { files, base } = listed.value;
   const config =
     values.config === undefined && base !== null
-      ? await configFromCommit(io, base)
-      : await configFromFile(io, values.config);
+      ? await configFromCommit(io, base, "Give one with --config")
+      : await configFromFile(io, values.config, "Give another with --config");
   if (!config.ok) return config;
   const result = classify(config.value, { event: values.event, files, problem: null });
   return ok({ config: config.value, result });

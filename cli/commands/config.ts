@@ -15,10 +15,12 @@ gpu-gate config schema
 gpu-gate config reference
 
 check      reads FILE (default .github/gpu-gate.yml); prints every problem with line, column and what to do, or the
-           effective configuration with all defaults filled in, and its hash. Exit code 1 when there is a problem.
+           effective configuration with all defaults filled in, and its hash; with --json the latter two as JSON.
            What is valid and may still surprise is a note on the error output: a cap that no attempt fits, say.
 schema     prints the JSON Schema for editors.
 reference  prints the table of all keys.
+
+Exit codes: 0 printed, 1 there is a problem, 2 wrong call.
 `;
 
 export const configCommand: Command = {
@@ -49,7 +51,7 @@ export const configCommand: Command = {
 };
 
 async function check(file: string, json: boolean, io: Io): Promise<number> {
-  const config = await configFromFile(io, file);
+  const config = await configFromFile(io, file, "Name another: gpu-gate config check FILE");
   if (!config.ok) {
     for (const problem of config.error) io.stderr(`${problem}\n`);
     io.stderr(`gpu-gate config: ${config.error.length === 1 ? "1 problem" : `${config.error.length} problems`}.\n`);

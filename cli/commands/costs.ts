@@ -51,7 +51,8 @@ export const costsCommand: Command = {
     const query = new URLSearchParams();
     if (values.from !== undefined) query.set("from", values.from);
     if (values.to !== undefined) query.set("to", values.to);
-    const call = { address: `${url}/api/costs?${query.toString()}`, ...tokenIfSet(io) };
+    const address = `${url}/api/costs?${query.toString()}`;
+    const call = { address, open: "with the status page", ...tokenIfSet(io) } as const;
     const answer = await callControlPlane(call, costsAnswerSchema, io);
     if (!answer.ok) {
       io.stderr(`gpu-gate costs: ${answer.error}\n`);
@@ -66,7 +67,8 @@ export const costsCommand: Command = {
 };
 
 async function reconcile(url: string, io: Io): Promise<boolean> {
-  const call = { address: `${url}/v1/operator/billing`, token: operatorToken(io), body: {} };
+  const address = `${url}/v1/operator/billing`;
+  const call = { address, open: "to the operator", token: operatorToken(io), body: {} } as const;
   const answer = await callControlPlane(call, billingSchema, io);
   if (!answer.ok) io.stderr(`gpu-gate costs: ${answer.error}\n`);
   else for (const problem of answer.value.problems) io.stderr(`gpu-gate costs: ${safeText(problem)}\n`);

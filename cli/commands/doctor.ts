@@ -7,6 +7,7 @@ import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import { createRunPodClient } from "../../shared/runpod/client.ts";
 import { addressFor } from "../addresses.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
+import { ADDRESS_VARIABLE, addressOf } from "../control-plane.ts";
 import { lookAtApp, lookAtClock, lookAtInstallation, lookAtKey } from "../doctor/app.ts";
 import { fine, problem, unanswered, warning, type Finding } from "../doctor/finding.ts";
 import { lookAtRunner, lookAtRunPod, lookAtWorker } from "../doctor/outside.ts";
@@ -37,7 +38,9 @@ export const doctorCommand: Command = {
   usage,
   run: async (args, io) => {
     const { values } = parseArgs({ args: [...args], options: { url: { type: "string" } } });
-    const findings = await examine(io, values.url ?? io.env["GPU_GATE_URL"] ?? "");
+    const url = values.url ?? io.env[ADDRESS_VARIABLE] ?? "";
+    // Before anything is asked: the rest takes a while, and a slip of the pen should not.
+    const findings = await examine(io, url === "" ? "" : addressOf(values.url, io, "no secret"));
     const width = Math.max(...findings.map((finding) => finding.what.length));
     for (const { state, what, say } of findings) {
       io.stdout(`${state === "problem" ? "PROBLEM" : state.padEnd(7)}  ${what.padEnd(width)}  ${say}\n`);
@@ -83,7 +86,7 @@ async function examine(io: Io, url: string): Promise<readonly Finding[]> {
     await lookAtRunner(config, address("IMAGE_REGISTRY_URL", "https://ghcr.io"), releases, io.fetch, io.now()),
   );
   if (url === "") findings.push(warning("Worker", "not looked at: give --url."));
-  else findings.push(...(await lookAtWorker(url.replace(/\/+$/, ""), io.fetch, io.now())));
+  else findings.push(...(await lookAtWorker(url, io.fetch, io.now())));
   return findings;
 }
 

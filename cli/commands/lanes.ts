@@ -1,11 +1,10 @@
 /** `gpu-gate lanes`: the lanes on your own machines, and whether anything stands behind them. */
 import { parseArgs } from "node:util";
 import * as z from "zod";
-import { CONFIG_PATH } from "../../shared/config/schema.ts";
 import { laneRows, type ConfiguredLane, type LaneRow } from "../../shared/policy/lanes.ts";
 import { decideProbe, type ProbeVerdict, type RunnerListing } from "../../shared/policy/probe.ts";
 import { readRunners, type GetPage } from "../../shared/policy/read-runners.ts";
-import { EXIT_NO, EXIT_OK, type Command, type Io } from "../command.ts";
+import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
 import { githubGet, repositoryOf } from "../github-get.ts";
 import { configFromFile } from "../repository-config.ts";
 
@@ -39,7 +38,8 @@ export const lanesCommand: Command = {
         json: { type: "boolean", default: false },
       },
     });
-    const config = await configFromFile(io, positionals[0] ?? CONFIG_PATH);
+    if (positionals.length > 1) throw new UsageError("Give one file at most.");
+    const config = await configFromFile(io, positionals[0], "Name another: gpu-gate lanes FILE");
     if (!config.ok) {
       for (const problem of config.error) io.stderr(`${problem}\n`);
       return EXIT_NO;

@@ -4,7 +4,7 @@ import * as z from "zod";
 import { safeText } from "../../shared/http.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command } from "../command.ts";
 import { addressOf, callControlPlane, operatorToken, TOKEN_VARIABLE } from "../control-plane.ts";
-import { required } from "../files.ts";
+import { allGiven, required } from "../files.ts";
 
 const ACTIONS = ["cancel", "force", "release", "approve"] as const;
 
@@ -44,6 +44,11 @@ export const operatorCommand: Command = {
     const [word = "", ...rest] = positionals;
     const action = ACTIONS.find((one) => one === word);
     if (action === undefined || rest.length > 0) throw new UsageError(`Say one of: ${ACTIONS.join(", ")}.`);
+    allGiven(
+      [values.repository, "--repository", "the repository's numeric id"],
+      [values.request, "--request", "the request's id"],
+      [action === "approve" ? values.usd : "no matter", "--usd", "what the run may cost"],
+    );
     const usd = values.usd === undefined ? null : Number(values.usd);
     if (usd !== null && !(usd > 0)) throw new UsageError("--usd must be an amount above 0.");
     if ((action === "approve") !== (usd !== null)) {
@@ -58,7 +63,11 @@ export const operatorCommand: Command = {
       ...(usd === null ? {} : { usd }),
     };
     const address = `${addressOf(values.url, io)}/v1/operator/request`;
-    const answer = await callControlPlane({ address, token: operatorToken(io), body }, answerSchema, io);
+    const answer = await callControlPlane(
+      { address, open: "to the operator", token: operatorToken(io), body },
+      answerSchema,
+      io,
+    );
     if (!answer.ok) {
       io.stderr(`gpu-gate operator: ${answer.error}\n`);
       return EXIT_NO;

@@ -4,11 +4,12 @@ import * as z from "zod";
 import { safeText } from "../../shared/http.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
 import { addressOf, callControlPlane, operatorToken, TOKEN_VARIABLE } from "../control-plane.ts";
-import { required } from "../files.ts";
+import { allGiven, required } from "../files.ts";
+import { MAX_MINUTES } from "../keep.ts";
 
 const common = `
-  --url URL      address of the control plane, default GPU_GATE_URL
-  --reason TEXT  one line for the audit
+  --url URL          address of the control plane, default GPU_GATE_URL
+  --reason TEXT      one line for the audit
 
 The operator's token is read from ${TOKEN_VARIABLE}; it is the secret OPERATOR_TOKEN of the deployment.
 Exit codes: 0 done, 1 refused or no answer, 2 wrong call.
@@ -28,12 +29,18 @@ Lets the deployment buy again. Checks that ended while buying was paused are re-
 ${common}`;
 
 const retainUsage = `
-gpu-gate retain --repository ID (--pod POD | --request REQUEST) --minutes N [--by LOGIN] [--reason TEXT] [--url URL]
+gpu-gate retain --repository ID (--pod POD | --request REQUEST) --minutes N [--by NAME] [--reason TEXT] [--url URL]
 
 Keeps one pod for debugging. With --request, before its pod is rented: the pod is kept if the GPU job does not pass. With
 --pod, a pod that is kept already is kept until N minutes from now, or released with 0. The minutes are reserved from the
 budget first; without a reservation nothing is kept.
-${common}`;
+
+  --repository ID    numeric id of the repository
+  --pod POD          id of the pod that is kept already
+  --request REQUEST  the request whose pod is to be kept, such as r12bkztd (\`gpu-gate status\` lists them)
+  --minutes N        for so long, 0 to 720
+  --by NAME          who gives the word, for the audit; default the operator
+${common.slice(1)}`;
 
 const pausedSchema = z.object({ paused: z.boolean(), repositories: z.number() });
 const retainSchema = z.object({
@@ -68,7 +75,11 @@ async function setPaused(args: readonly string[], io: Io, paused: boolean): Prom
   const { values } = parseArgs({ args: [...args], options: { url: { type: "string" }, reason: { type: "string" } } });
   const address = `${addressOf(values.url, io)}/v1/operator/pause`;
   const body = { paused, reason: values.reason ?? "" };
-  const answer = await callControlPlane({ address, token: operatorToken(io), body }, pausedSchema, io);
+  const answer = await callControlPlane(
+    { address, open: "to the operator", token: operatorToken(io), body },
+    pausedSchema,
+    io,
+  );
   if (!answer.ok) {
     io.stderr(`gpu-gate ${paused ? "pause" : "resume"}: ${answer.error}\n`);
     return EXIT_NO;
@@ -84,9 +95,15 @@ async function retain(args: readonly string[], io: Io): Promise<number> {
     args: [...args],
     options: { url: text, reason: text, repository: text, pod: text, request: text, minutes: text, by: text },
   });
+  allGiven(
+    [values.repository, "--repository", "the repository's numeric id"],
+    [values.pod ?? values.request, "--pod or --request", "what is kept"],
+    [values.minutes, "--minutes", "for how long"],
+  );
   const repository = required(values.repository, "--repository", "The repository's numeric id");
   const minutes = Number(required(values.minutes, "--minutes", "The number of minutes"));
-  if (!Number.isFinite(minutes) || minutes < 0) throw new UsageError("--minutes must be 0 or more.");
+  if (!Number.isFinite(minutes) || minutes < 0 || minutes > MAX_MINUTES)
+    throw new UsageError(`--minutes must be a number from 0 to ${MAX_MINUTES}.`);
   if ((values.pod === undefined) === (values.request === undefined)) {
     throw new UsageError("Name either a pod (--pod) or a request (--request).");
   }
@@ -99,7 +116,11 @@ async function retain(args: readonly string[], io: Io): Promise<number> {
     ...(values.by === undefined ? {} : { by: values.by }),
   };
   const address = `${addressOf(values.url, io)}/v1/operator/retain`;
-  const answer = await callControlPlane({ address, token: operatorToken(io), body }, retainSchema, io);
+  const answer = await callControlPlane(
+    { address, open: "to the operator", token: operatorToken(io), body },
+    retainSchema,
+    io,
+  );
   if (!answer.ok) {
     io.stderr(`gpu-gate retain: ${answer.error}\n`);
     return EXIT_NO;

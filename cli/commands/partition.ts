@@ -1,7 +1,7 @@
 /** `gpu-gate partition`: checks, uses and reports the audited partition of a test inventory. */
 import { parseArgs } from "node:util";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
-import { readText, required } from "../files.ts";
+import { allGiven, readText, required } from "../files.ts";
 import { unreachable } from "../../shared/result.ts";
 import { guessFormat, readInventory, type InventoryFormat } from "../../shared/hosted/inventory.ts";
 import {
@@ -24,13 +24,13 @@ gpu-gate partition check  --table FILE --inventory FILE [--format nextest|junit|
 gpu-gate partition filter --table FILE --inventory FILE --lane LANE [--as nextest|list]
 gpu-gate partition report --table FILE --inventory FILE --ran LANE [--ran LANE]...
 
-The table has one row per test: lane, binary and test, with tabs between. Lanes: ${LANES.join(", ")}.
+The --table has one row per test: lane, binary and test, with tabs between. Lanes (--lane, --ran): ${LANES.join(", ")}.
 Every command first checks that table and inventory name exactly the same tests, and prints each that differs.
 
   --inventory  what the runner lists: 'cargo nextest list --message-format json', a JUnit file, or one test a line
                (optionally binary, tab, test; without a binary the table's column is '${NO_BINARY}'). '-' reads standard input.
   --format     says which of them it is; guessed from the first character otherwise
-  filter       prints what selects the lane: a nextest filterset (-E), or the plain list of tests
+  filter       prints what selects the lane: a nextest filterset (-E), or with --as list the plain list of tests
   report       counts the lanes and prints NOT RUN for each test of a lane that is not among --ran
 
 Exit codes: 0 fine, 1 table and inventory differ, 2 wrong call or unreadable input.
@@ -56,8 +56,16 @@ export const partitionCommand: Command = {
     const [action, ...rest] = positionals;
     if ((action !== "check" && action !== "filter" && action !== "report") || rest.length > 0)
       throw new UsageError("Say what to do with the partition: check, filter or report.");
-    const lane = action === "filter" ? laneOption(required(values.lane, "--lane", "The lane")) : undefined;
+    // A wrong lane before a missing file: whoever named it must not have to come twice for it.
     const ran = (values.ran ?? []).map(laneOption);
+    if (values.lane !== undefined) laneOption(values.lane);
+    allGiven(
+      [values.table, "--table", "the table"],
+      [values.inventory, "--inventory", "what the runner lists"],
+      [action === "filter" ? values.lane : "no matter", "--lane", "the lane"],
+      [action === "report" ? values.ran?.[0] : "no matter", "--ran", "a lane that ran"],
+    );
+    const lane = action === "filter" ? laneOption(required(values.lane, "--lane", "The lane")) : undefined;
     if (action === "report" && ran.length === 0) throw new UsageError("Say which lanes ran, each with --ran.");
     if (values.as !== "nextest" && values.as !== "list")
       throw new UsageError(`The filter can be written as 'nextest' or 'list', not '${values.as}'.`);

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { MARKER_FILE, parsePayloadKind, REQUIRED_LIBRARIES, SUMS_FILE } from "../../shared/hosted/payload.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
-import { required } from "../files.ts";
+import { allGiven, required } from "../files.ts";
 import { packTree, verifyTree } from "../payload/pack.ts";
 import { stageTree } from "../payload/stage.ts";
 
@@ -12,7 +12,7 @@ gpu-gate payload stage  SOURCE --kind KIND --out TREE [--nvrtc auto|require]
 gpu-gate payload pack   TREE   --kind KIND --out DIR
 gpu-gate payload verify TREE   --kind KIND
 
-KIND is 'common' (bin/, lib/, wheels-unpacked/<wheel>/ or the older wheels/*.whl) or 'cuda12.6', 'cuda12.8', ...
+--out is the folder to make; --kind KIND is 'common' (bin/, lib/, wheels-unpacked/<wheel>/ or the older wheels/*.whl) or 'cuda12.6', 'cuda12.8', ...
 
 stage   copies what travels out of an installed toolkit or a folder: headers and shared libraries; no compilers, static
         libraries or driver stubs, no multi-GPU cuTENSOR. Links stay links and must resolve inside the tree. The headers
@@ -37,6 +37,11 @@ export const payloadCommand: Command = {
     const [action, folder, ...rest] = positionals;
     if (action !== "stage" && action !== "pack" && action !== "verify")
       throw new UsageError("Say what to do with the payload: stage, pack or verify.");
+    allGiven(
+      [folder, action === "stage" ? "SOURCE" : "TREE", "the folder"],
+      [values.kind, "--kind", "the kind of payload"],
+      [action === "verify" ? "no matter" : values.out, "--out", "the folder to make"],
+    );
     if (folder === undefined || rest.length > 0) throw new UsageError("Give exactly one folder.");
     const kindName = required(values.kind, "--kind", "The kind of payload");
     const kind = parsePayloadKind(kindName);

@@ -1,7 +1,7 @@
 /** `gpu-gate probe`: what a hosted job runs before a job on a maintainer's own machine. */
 import { appendFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
-import { CONFIG_PATH } from "../../shared/config/schema.ts";
+import { CONFIG_PATH, type RepositoryConfig } from "../../shared/config/schema.ts";
 import { REASONS } from "../../shared/audit/reasons.ts";
 import { admitProbe, describeSeen, probeReasonCode, type ProbeVerdict } from "../../shared/policy/probe.ts";
 import { probeLive } from "../../shared/policy/read-runners.ts";
@@ -15,7 +15,8 @@ gpu-gate probe --labels "self-hosted linux gpu-full" [options]
 
 Says whether a job on your own machine may be queued: its lane is switched on, and one online runner carries every
 label. A lane that is off is a clean skip (exit 0, available=false) and asks GitHub nothing. A lane that is on and has
-no such runner fails loudly (exit 1), so that the job behind it is skipped instead of waiting for a day.
+no such runner fails loudly (exit 1), so that the job behind it is skipped instead of waiting for a day. A lane that the
+configuration does not have is a wrong call (exit 2), on or off; one that is off is skipped when the configuration cannot be read.
 
   --lane NAME          a lane of the configuration (or LANE_NAME): its labels and runbook are taken from there
   --config FILE        default .github/gpu-gate.yml
@@ -47,9 +48,11 @@ export const probeCommand: Command = {
         json: { type: "boolean", default: false },
       },
     });
-    // First the switch alone: a lane that is off is skipped cleanly, whatever else is wrong with it.
+    // First the switch alone: a lane that is off is skipped cleanly, whatever else is wrong with it. Only a name that stands
+    // for no lane is told at once: it would be found out on the day that the machine is wanted.
     const off = admitProbe({ switchValue: io.env["LANE_SWITCH"] ?? null, requiredLabels: [] });
     if (!off.ask && off.verdict.reason === "disabled") {
+      await refuseUnknownLane(values, io);
       await writeOutputs(off.verdict, io);
       report(off.verdict, values.lane ?? io.env["LANE_NAME"] ?? "(unnamed)", "", values.json, io);
       return EXIT_OK;
@@ -62,6 +65,34 @@ export const probeCommand: Command = {
   },
 };
 
+interface Named {
+  readonly labels?: string | undefined;
+  readonly lane?: string | undefined;
+  readonly config: string;
+}
+
+/** A usage error if no lane is named, or one that a readable configuration does not have. */
+async function refuseUnknownLane(values: Named, io: Io): Promise<void> {
+  if (given(values.labels ?? io.env["LANE_LABELS"]) !== undefined) return;
+  const lane = given(values.lane ?? io.env["LANE_NAME"]);
+  if (lane === undefined) throw new UsageError(NO_LANE_NAMED);
+  const config = await configFromFile(io, values.config, CONFIG_ADVICE);
+  if (config.ok) ownLane(config.value, lane);
+}
+
+const NO_LANE_NAMED = "Say which lane: give --lane, or its labels with --labels.";
+const CONFIG_ADVICE = "Give another with --config";
+
+function ownLane(config: RepositoryConfig, name: string): OwnLane {
+  const own = Object.hasOwn(config.lanes, name) ? config.lanes[name]?.own : undefined;
+  if (own !== undefined && own !== null) return own;
+  const known = Object.entries(config.lanes).flatMap(([lane, { own: other }]) => (other === null ? [] : [lane]));
+  const there = known.length === 0 ? "it has none" : `it has ${known.join(", ")}`;
+  throw new UsageError(`The configuration has no lane '${name}' on a machine of your own; ${there}.`);
+}
+
+type OwnLane = NonNullable<RepositoryConfig["lanes"][string]["own"]>;
+
 interface Contract {
   readonly lane: string;
   readonly labels: string;
@@ -69,26 +100,15 @@ interface Contract {
 }
 
 /** The label set as it was given, else that of the configured lane. */
-async function contractOf(
-  values: {
-    readonly labels?: string | undefined;
-    readonly lane?: string | undefined;
-    readonly runbook?: string | undefined;
-    readonly config: string;
-  },
-  io: Io,
-): Promise<Contract> {
+async function contractOf(values: Named & { readonly runbook?: string | undefined }, io: Io): Promise<Contract> {
   const lane = given(values.lane ?? io.env["LANE_NAME"]);
   const labels = given(values.labels ?? io.env["LANE_LABELS"]);
   const runbook = given(values.runbook ?? io.env["LANE_RUNBOOK"]);
   if (labels !== undefined) return { lane: lane ?? labels, labels, runbook: runbook ?? "" };
-  if (lane === undefined) throw new UsageError("say which lane: give --lane, or its labels with --labels.");
-  const config = await configFromFile(io, values.config);
-  if (!config.ok) throw new UsageError(`the configuration is not valid: ${config.error[0] ?? values.config}`);
-  const own = Object.hasOwn(config.value.lanes, lane) ? config.value.lanes[lane]?.own : undefined;
-  if (own === undefined || own === null) {
-    throw new UsageError(`the configuration has no lane '${lane}' on a machine of your own.`);
-  }
+  if (lane === undefined) throw new UsageError(NO_LANE_NAMED);
+  const config = await configFromFile(io, values.config, CONFIG_ADVICE);
+  if (!config.ok) throw new UsageError(config.error[0] ?? `${values.config} is not valid.`);
+  const own = ownLane(config.value, lane);
   return { lane, labels: own.runs_on.join(" "), runbook: runbook ?? own.runbook ?? "" };
 }
 

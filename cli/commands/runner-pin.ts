@@ -25,6 +25,11 @@ A scheduled check: GitHub stops giving jobs to runners that are about a month be
 The first form watches a moving tag (default ${DEFAULT_IMAGE}): it finds the release whose image the tag names now.
 The second watches a pinned version and that the registry still has the pinned digest for it.
 
+  --image            registry, name and tag of the image; a pinned one needs no tag
+  --version, --digest
+                     the pin: the runner's version and the digest of its image
+  --max-lag-days N   for so many days one newer release is a warning
+
 One newer release is a warning until it is --max-lag-days old; two newer ones, an older one, an unpublished version or
 another digest are failures. GPU_GATE_TOKEN (or GITHUB_TOKEN) reads the releases; the registry is asked anonymously.
 

@@ -28,8 +28,11 @@ gpu-gate runtime verify (--nvidia-smi FILE | --driver X.Y) --chosen X.Y (--libra
 choose  prints the runtime that the driver gets: --full when the driver supports it, else --minimum; also as outputs
         driver, runtime, tier and package where GITHUB_OUTPUT is set
 verify  refuses a loaded NVRTC that is older than the minimum, newer than the driver or not the chosen one
-  --nvidia-smi  what nvidia-smi printed ('-' reads standard input)
-  --library     the libnvrtc.so that the tests will load; it is asked for its version with python3
+  --nvidia-smi  what nvidia-smi printed ('-' reads standard input), or
+  --driver      the newest CUDA version that the driver supports
+  --chosen      what 'runtime choose' printed
+  --library     the libnvrtc.so that the tests will load; it is asked for its version with python3, or
+  --loaded      its version, from elsewhere
 
 Versions compare as pairs of numbers: 12.10 is newer than 12.8.
 Exit codes: 0 fine, 1 refused, 2 wrong call.

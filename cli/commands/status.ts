@@ -3,14 +3,18 @@ import { parseArgs } from "node:util";
 import * as z from "zod";
 import { safeText } from "../../shared/http.ts";
 import { err, ok, type Result } from "../../shared/result.ts";
-import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
+import { EXIT_NO, EXIT_OK, type Command, type Io } from "../command.ts";
+import { addressOf, CHECK_ADDRESS } from "../control-plane.ts";
+import { repositoryOf } from "../github-get.ts";
+import { whyNoAnswer } from "../no-answer.ts";
 
 const options = `
   --url URL         address of the control plane, default GPU_GATE_URL
   --repository O/R  only this repository
   --json            print the answer as JSON
 
-The control plane answers only if its status page is switched on (STATUS_PAGE). Exit code 0, or 1 when it does not answer.
+The control plane answers only if its status page is switched on (STATUS_PAGE). Exit codes: 0 shown, 1 it does not answer or
+serves no repository of that name, 2 wrong call.
 `;
 
 const TIMEOUT_MS = 30_000;
@@ -79,9 +83,8 @@ async function show(args: readonly string[], io: Io, text: Text): Promise<number
     args: [...args],
     options: { url: { type: "string" }, repository: { type: "string" }, json: { type: "boolean", default: false } },
   });
-  const url = (values.url ?? io.env["GPU_GATE_URL"] ?? "").replace(/\/+$/, "");
-  if (!/^https?:\/\/\S+$/.test(url))
-    throw new UsageError("the control plane's address is missing: give --url or set GPU_GATE_URL.");
+  const url = addressOf(values.url, io, "no secret");
+  if (values.repository !== undefined) repositoryOf(values.repository, io);
   const status = await read(url, io);
   if (!status.ok) {
     io.stderr(`${status.error}\n`);
@@ -91,11 +94,18 @@ async function show(args: readonly string[], io: Io, text: Text): Promise<number
     ({ view }) =>
       values.repository === undefined || view?.repository?.toLowerCase() === values.repository.toLowerCase(),
   );
+  // What was asked about is not there: a script must not take that for an idle gate.
+  const unserved = values.repository !== undefined && wanted.length === 0;
+  if (unserved) {
+    const unheard = status.value.repositories.some(({ view }) => view === null) ? ", or its gate did not answer" : "";
+    io.stderr(`No repository '${safeText(values.repository ?? "")}' is served at ${url}${unheard}.\n`);
+  }
   if (values.json) {
     io.stdout(`${JSON.stringify({ ...status.value, repositories: wanted }, null, 2)}\n`);
-    return EXIT_OK;
+    return unserved ? EXIT_NO : EXIT_OK;
   }
-  if (wanted.length === 0) io.stdout("No repository of this name is served here.\n");
+  if (unserved) return EXIT_NO;
+  if (wanted.length === 0) io.stdout("No repository is served here yet.\n");
   for (const { id, view } of wanted) {
     io.stdout(`${view?.repository ?? `repository ${id}`}\n`);
     const lines = view === null ? ["its gate did not answer"] : text(view, status.value.at);
@@ -117,7 +127,7 @@ async function read(url: string, io: Io): Promise<Result<Status, string>> {
     });
     text = await answer.text();
   } catch (error) {
-    return err(`${address} gave no answer (${error instanceof Error ? error.name : "error"}).`);
+    return err(`${address} gave no answer: ${whyNoAnswer(error)}. ${CHECK_ADDRESS}.`);
   }
   if (answer.status === 404) return err(`${address} shows nothing: switch the status page on (STATUS_PAGE).`);
   if (answer.status !== 200) return err(`${address} answered ${answer.status}.`);

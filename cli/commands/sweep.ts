@@ -7,7 +7,8 @@ import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
 import { addressFor } from "../addresses.ts";
-import { required } from "../files.ts";
+import { ADDRESS_VARIABLE, addressOf, CHECK_ADDRESS } from "../control-plane.ts";
+import { whyNoAnswer } from "../no-answer.ts";
 import { DEFAULT_REAP_LIMITS } from "../../shared/lifecycle/reap.ts";
 import { safeText } from "../../shared/http.ts";
 import type { Millis } from "../../shared/ports.ts";
@@ -15,7 +16,7 @@ import { createRunPodClient } from "../../shared/runpod/client.ts";
 import { sweepPods } from "../sweep-pods.ts";
 
 const usage = `
-gpu-gate sweep --url URL
+gpu-gate sweep [--url URL]
 gpu-gate sweep --deployment NAME [--dry-run] [--backstop SECONDS]
 
 With --url, for the scheduled workflow gpu-gate-sweep.yml. Asks GET /healthz, and, where the job has an OIDC token to show, POST
@@ -27,7 +28,7 @@ its own and that are older than the backstop, and proves each gone. It asks neit
 the control plane is down. Pods of others, and younger ones, are not touched. A pod kept for debugging has its record at
 the control plane, which is not asked: beyond the backstop it goes as well.
 
-  --url URL            address of the control plane (the repository variable GPU_GATE_URL)
+  --url URL            address of the control plane, default GPU_GATE_URL
   --deployment NAME    the deployment whose pods are meant (DEPLOYMENT in wrangler.toml)
   --dry-run            say what would be removed, and touch nothing
   --backstop SECONDS   age from which a pod is removed: 7200, or less
@@ -59,13 +60,18 @@ export const sweepCommand: Command = {
         backstop: { type: "string" },
       },
     });
+    if (values.deployment === "") throw new UsageError("--deployment takes the name of a deployment.");
     if (values.deployment !== undefined) {
       if (values.url !== undefined) throw new UsageError("Give --url or --deployment, not both.");
       return sweepAccount(io, values.deployment, values["dry-run"] !== true, backstopOf(values.backstop));
     }
     if (values["dry-run"] !== undefined || values.backstop !== undefined)
       throw new UsageError("--dry-run and --backstop belong to --deployment.");
-    const url = addressFor("The control plane's address", required(values.url, "--url", "The control plane's address"));
+    if ((values.url ?? io.env[ADDRESS_VARIABLE] ?? "") === "")
+      throw new UsageError(
+        `Say what is swept: --url URL (or ${ADDRESS_VARIABLE}) has the control plane look, --deployment NAME removes pods with RunPod's key.`,
+      );
+    const url = addressOf(values.url, io);
     if (!(await said(io, "GET", `${url}/healthz`, {}, [200]))) return EXIT_NO;
     const token = await oidcToken(io, `${url}/v1/read-only`);
     if (token === undefined) {
@@ -151,7 +157,7 @@ async function said(
     }
     io.stdout(`::error title=Sweep::${method} ${new URL(url).pathname} answered ${answer.status}.\n`);
   } catch (error) {
-    const why = error instanceof Error ? safeText(error.message) : "no answer";
+    const why = `${whyNoAnswer(error)}. ${CHECK_ADDRESS}.`;
     io.stdout(`::error title=Sweep::${method} ${new URL(url).pathname} was not answered: ${why}\n`);
   }
   return false;

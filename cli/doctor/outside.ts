@@ -7,6 +7,8 @@ import { mayDelete } from "../../shared/runpod/may-delete.ts";
 import { compareVersions } from "../../shared/runpod/contract.ts";
 import { resolveImage, RUNNER_IMAGE } from "../../shared/runpod/image.ts";
 import { judgeRunnerRelease, stableReleases } from "../../shared/runpod/runner-release.ts";
+import { CHECK_ADDRESS } from "../control-plane.ts";
+import { whyNoAnswer } from "../no-answer.ts";
 import { fine, problem, warning, type Finding } from "./finding.ts";
 
 /** Below this much credit, USD, a day of GPU runs may end early. */
@@ -102,8 +104,13 @@ const health = z.object({
 
 export async function lookAtWorker(url: string, fetch: FetchLike, now: Millis): Promise<readonly Finding[]> {
   const what = "Worker";
+  let answer: Response;
   try {
-    const answer = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(15_000) });
+    answer = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(15_000) });
+  } catch (error) {
+    return [problem(what, `${url}/healthz gave no answer: ${whyNoAnswer(error)}. ${CHECK_ADDRESS}.`)];
+  }
+  try {
     const { ok, problems, warnings, deployment, cron } = health.parse(await answer.json());
     const silence = cron.lastTickAt === null ? null : now - cron.lastTickAt;
     const alive = silence !== null && silence < CRON_SILENCE_MS;

@@ -58,7 +58,9 @@ export function findSources(inputs: readonly string[]): Sources {
     }
   } catch (error) {
     if (error instanceof UsageError) throw error;
-    throw new UsageError(`An input cannot be read: ${systemReason(error)}.`, { cause: error });
+    const path: unknown = error instanceof Error ? Reflect.get(error, "path") : undefined;
+    const which = typeof path === "string" ? `'${path}'` : "An input";
+    throw new UsageError(`${which} cannot be read: ${systemReason(error)}.`, { cause: error });
   }
   if (!entries.some((entry) => entry.kind === "file"))
     throw new UsageError("There is no file in what was given, so there is nothing to send.");

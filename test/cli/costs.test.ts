@@ -133,7 +133,8 @@ describe("gpu-gate costs", () => {
   it.each([
     [["costs", "--group", "week"], "--group must be one of gpu, pr, reason."],
     [["costs", "--format", "xml"], "--format must be one of table, csv, json."],
-    [["costs", "--url", "gate.test"], "The control plane's address is missing"],
+    [["costs", "--url", "gate.test"], "The control plane's address (--url) is no https address"],
+    [["costs", "--url", ""], "The control plane's address is missing"],
   ])("%j is a wrong call", async (args, why) => {
     const told = await ask(args, costs([]));
     expect([told.code, told.err]).toEqual([2, expect.stringContaining(why)]);
@@ -143,9 +144,28 @@ describe("gpu-gate costs", () => {
   it("explains a 404 and an unreadable answer, and never shows the token", async () => {
     const missing = await ask(["costs"], "nothing", 404);
     expect([missing.code, missing.err]).toEqual([1, expect.stringContaining("status page is off")]);
+    expect(missing.err).toContain("GPU_GATE_OPERATOR_TOKEN is not the deployment's OPERATOR_TOKEN");
+    const tokenless = await ask(["costs"], "nothing", 404, null);
+    expect(tokenless.err).toContain("GPU_GATE_OPERATOR_TOKEN, which would open it, is not set");
     const strange = await ask(["costs"], { costs: 7 });
     expect(strange.code).toBe(1);
     expect(missing.err + strange.err).not.toContain(TOKEN);
+  });
+});
+
+describe("a token that does not fit", () => {
+  it.each([
+    [["pause"]],
+    [["resume"]],
+    [["retain", "--repository", "101", "--pod", "p1", "--minutes", "0"]],
+    [["operator", "cancel", "--repository", "101", "--request", "r7"]],
+    [["costs", "--reconcile"]],
+  ])("%j: is about the token, and not about the status page", async (args) => {
+    const told = await ask(args, "nothing", 404);
+    expect(told.code).toBe(1);
+    expect(told.err).toContain("the token in GPU_GATE_OPERATOR_TOKEN is not the deployment's OPERATOR_TOKEN");
+    expect(told.err).not.toContain("status page");
+    expect(told.err).not.toContain(TOKEN);
   });
 });
 

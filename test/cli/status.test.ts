@@ -128,6 +128,20 @@ describe("gpu-gate status", () => {
     expect(answer.out.split("\n").some((line) => line.startsWith("r9"))).toBe(false);
   });
 
+  it.each([[["status"]], [["queue"]], [["status", "--json"]]])(
+    "%j fails for a repository that is not served",
+    async (args) => {
+      const answer = await ask([...args, "--repository", "nobody/nothing"], ok({ id: "101", view: view() }));
+      expect(answer.code).toBe(1);
+      expect(answer.err).toBe("No repository 'nobody/nothing' is served at https://gate.test.\n");
+    },
+  );
+
+  it("a gate that did not answer may be the one that was asked about", async () => {
+    const answer = await ask(["status", "--repository", "octo/engine"], ok({ id: "101", view: null }));
+    expect([answer.code, answer.err]).toEqual([1, expect.stringContaining("or its gate did not answer")]);
+  });
+
   it.each([[["status"]], [["queue"]]])("%j wants an address", async (args) => {
     const answer = await gpuGate(args);
     expect(answer.code).toBe(2);

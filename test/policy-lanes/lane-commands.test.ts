@@ -80,6 +80,20 @@ describe("gpu-gate probe", () => {
     expect((await run(LANE, {})).code).toBe(0);
   });
 
+  it.each([{}, ON])("a name that is no lane's is a wrong call with the switch %j", async (env) => {
+    const result = await run(["probe", "--lane", "covrage_gpu", "--config", "gate.yml"], env);
+    expect(result).toMatchObject({ code: 2, asked: [], output: "", stdout: "" });
+    expect(result.stderr).toContain("no lane 'covrage_gpu' on a machine of your own; it has coverage_gpu.");
+    const none = await run(["probe", "--config", "gate.yml"], env);
+    expect(none).toMatchObject({ code: 2, asked: [], output: "", stdout: "" });
+    expect(none.stderr).toContain("Say which lane");
+  });
+
+  it("off with a label set of its own needs no configuration", async () => {
+    const result = await run(["probe", "--labels", "self-hosted gpu-full", "--config", "nowhere.yml"], {});
+    expect(result).toMatchObject({ code: 0, asked: [] });
+  });
+
   it("on and online: exit 0, available", async () => {
     const result = await run(LANE, ON, { [RUNNERS]: runners("online", "self-hosted", "Linux", "gpu-full") });
     expect(result.code).toBe(0);
