@@ -1,44 +1,70 @@
 #!/usr/bin/env node
 /** `gpu-gate`: finds the command, runs it, and turns what it says into an exit code. */
 import process from "node:process";
-import { EXIT_OK, EXIT_USAGE, UsageError, type Io } from "./command.ts";
+import { argumentProblem } from "../shared/arguments.ts";
+import { EXIT_OK, EXIT_USAGE, UsageError, type Command, type Io } from "./command.ts";
 import { commands } from "./commands/index.ts";
+import { VERSION } from "./version.ts";
 
 export async function main(argv: readonly string[], io: Io): Promise<number> {
   const [name, ...args] = argv;
-  if (name === undefined || name === "help" || name === "--help" || name === "-h") {
-    io.stdout(help());
+  if (name === "--version") {
+    io.stdout(`${VERSION}\n`);
     return EXIT_OK;
   }
-  const command = commands.find((candidate) => candidate.name === name);
-  if (command === undefined) {
-    io.stderr(`gpu-gate: there is no command '${name}'. Run 'gpu-gate help' for the list.\n`);
-    return EXIT_USAGE;
-  }
-  if (args.includes("--help") || args.includes("-h")) {
-    io.stdout(`${command.usage.trim()}\n`);
-    return EXIT_OK;
-  }
+  if (name === undefined || name === "help" || name === "--help" || name === "-h") return help(args, io);
+  const command = commandOf(name, io);
+  if (command === null) return EXIT_USAGE;
+  if (args.includes("--help") || args.includes("-h")) return page(command, io);
   try {
     return await command.run(args, io);
   } catch (error) {
-    if (!(error instanceof UsageError) && !isArgumentError(error)) throw error;
-    io.stderr(`gpu-gate ${name}: ${error.message} Run 'gpu-gate ${name} --help'.\n`);
+    const problem = argumentProblem(error);
+    if (!(error instanceof UsageError) && problem === null) throw error;
+    const said = problem === null ? (error as UsageError).message : `${problem}.`;
+    io.stderr(`gpu-gate ${name}: ${said} Run 'gpu-gate ${name} --help'.\n`);
     return EXIT_USAGE;
   }
 }
 
-/** node:util's parseArgs reports a wrong option as a TypeError with such a code. */
-function isArgumentError(error: unknown): error is Error {
-  return error instanceof Error && String((error as { code?: unknown }).code).startsWith("ERR_PARSE_ARGS_");
+function commandOf(name: string, io: Io): Command | null {
+  const command = commands.find((candidate) => candidate.name === name);
+  if (command !== undefined) return command;
+  io.stderr(`gpu-gate: there is no command '${name}'. Run 'gpu-gate help' for the list.\n`);
+  return null;
 }
 
-function help(): string {
+/** `gpu-gate help` lists the commands, `gpu-gate help NAME` explains that one. */
+function help(names: readonly string[], io: Io): number {
+  const [name, ...more] = names.filter((word) => word !== "--help" && word !== "-h");
+  if (more.length > 0) {
+    io.stderr("gpu-gate help: Name one command. Run 'gpu-gate help' for the list.\n");
+    return EXIT_USAGE;
+  }
+  if (name === undefined) {
+    io.stdout(list());
+    return EXIT_OK;
+  }
+  const command = commandOf(name, io);
+  return command === null ? EXIT_USAGE : page(command, io);
+}
+
+function page(command: Command, io: Io): number {
+  io.stdout(`${command.usage.trim()}\n`);
+  return EXIT_OK;
+}
+
+function list(): string {
   const width = Math.max(0, ...commands.map((command) => command.name.length));
   const rows = commands.map((command) => `  ${command.name.padEnd(width)}  ${command.summary}`);
-  return ["gpu-gate <command> [options]", "", ...rows, "", "gpu-gate <command> --help explains one command.", ""].join(
-    "\n",
-  );
+  return [
+    "gpu-gate <command> [options]",
+    "",
+    ...rows,
+    "",
+    "gpu-gate <command> --help, or gpu-gate help <command>, explains one command. gpu-gate --version prints the version.",
+    "",
+  ].join("\n");
 }
 
 async function readStdin(): Promise<Uint8Array> {

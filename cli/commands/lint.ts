@@ -12,6 +12,7 @@ import { DEFAULT_LINT_CONFIG, type LintConfig } from "../../shared/lint/rule.ts"
 import type { Tree } from "../../shared/lint/tree.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command, type Io } from "../command.ts";
 import { readText, systemReason } from "../files.ts";
+import { VERSION } from "../version.ts";
 
 const WORKFLOW_FOLDER = ".github/workflows";
 const FORMATS = ["text", "github", "sarif"] as const;
@@ -61,7 +62,7 @@ export const lintCommand: Command = {
     const findings = lintWorkflows(sources, config, around.tree);
     if (config.declared.kind === "missing" && !findings.some(({ rule }) => rule === configurationMissing.id))
       io.stderr(`There is no ${config.declared.path}: lanes, required checks and names are not known here.\n`);
-    if (format === "sarif") io.stdout(`${JSON.stringify(asSarif(findings, "0.1.0"), undefined, 2)}\n`);
+    if (format === "sarif") io.stdout(`${JSON.stringify(asSarif(findings, VERSION), undefined, 2)}\n`);
     else io.stdout(format === "github" ? asGithub(findings) : asText(findings, sources.length));
     return findings.length === 0 ? EXIT_OK : EXIT_NO;
   },

@@ -1,5 +1,6 @@
 /** `gpu-gate tail`: the live audit, from the Worker's own log. */
 import process from "node:process";
+import { parseArgs } from "node:util";
 import { JsonStream, tailLines } from "../../shared/audit/tail.ts";
 import { EXIT_OK, type Command } from "../command.ts";
 
@@ -18,7 +19,8 @@ export function tailCommandFrom(source: TextSource): Command {
     name: "tail",
     summary: "Read the Worker's log stream as a live audit",
     usage,
-    run: async (_args, io) => {
+    run: async (args, io) => {
+      parseArgs({ args: [...args], options: {} });
       const stream = new JsonStream();
       for await (const piece of source()) {
         for (const event of stream.push(piece)) {

@@ -201,10 +201,7 @@ describe("the members of a merge group", () => {
     expect(await members(two)).toBe("Merge group of #9, #7");
     expect(await members({ ...two, green: ["p2"] })).toContain("members: #9 has no green");
     expect(await members({ ...two, green: ["r1"] })).toContain("members: #7 has no green");
-    const [seven = PLAIN.pulls[0]] = two.pulls;
-    expect(await members({ ...two, pulls: [...(seven === undefined ? [] : [seven])] })).toMatch(
-      /Commit (q0|r1) .* no open/,
-    );
+    expect(await members({ ...two, pulls: two.pulls.slice(0, 1) })).toMatch(/Commit (q0|r1) .* no open/);
     const walts = { number: 9, head: "r1", author: "walt" };
     expect(await decide(withPull(PLAIN, walts))).toMatchObject({ kind: "admitted" });
     expect(await decide({ ...two, pulls: [...PLAIN.pulls, walts] })).toMatchObject({ reason: "author-not-permitted" });
