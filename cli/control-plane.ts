@@ -76,6 +76,7 @@ export async function callControlPlane<T>(call: Call, schema: z.ZodType<T>, io: 
   }
   if (status === 404) return err(`${address} is not there: ${whyNotThere(call)}.`);
   const value = parseJson(text);
+  if (status === 200 && value === null) return err(`${address} did not answer JSON: is it the control plane?`);
   if (status !== 200) return err(`${address} answered ${status}: ${safeText(reasonOf(value) ?? "no reason given")}`);
   const parsed = schema.safeParse(value);
   if (parsed.success) return ok(parsed.data);

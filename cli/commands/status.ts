@@ -2,22 +2,19 @@
 import { parseArgs } from "node:util";
 import * as z from "zod";
 import { safeText } from "../../shared/http.ts";
-import { err, ok, type Result } from "../../shared/result.ts";
 import { EXIT_NO, EXIT_OK, type Command, type Io } from "../command.ts";
-import { addressOf, CHECK_ADDRESS } from "../control-plane.ts";
+import { addressOf, callControlPlane, TOKEN_VARIABLE, tokenIfSet } from "../control-plane.ts";
 import { repositoryOf } from "../github-get.ts";
-import { whyNoAnswer } from "../no-answer.ts";
 
 const options = `
   --url URL         address of the control plane, default GPU_GATE_URL
   --repository O/R  only this repository
   --json            print the answer as JSON
 
-The control plane answers only if its status page is switched on (STATUS_PAGE). Exit codes: 0 shown, 1 it does not answer or
-serves no repository of that name, 2 wrong call.
+The control plane answers while its status page is on (STATUS_PAGE), or with the operator's token (${TOKEN_VARIABLE}).
+Exit codes: 0 shown, 1 it does not answer or serves no repository of that name, 2 wrong call.
 `;
 
-const TIMEOUT_MS = 30_000;
 const RECENT_SHOWN = 10;
 
 /** Read tolerantly: an older command must still show what it understands of a newer answer. */
@@ -58,7 +55,6 @@ const statusSchema = z.object({
   repositories: z.array(z.object({ id: z.string(), view: viewSchema.nullable() })),
 });
 
-type Status = z.output<typeof statusSchema>;
 type View = z.output<typeof viewSchema>;
 type Row = z.output<typeof requestSchema>;
 
@@ -66,28 +62,30 @@ export const statusCommand: Command = {
   name: "status",
   summary: "Show what every gate does: open requests, pods that are paid for, last verdicts",
   usage: `\ngpu-gate status [options]\n${options}`,
-  run: (args, io) => show(args, io, statusText),
+  run: (args, io) => show("status", args, io, statusText),
 };
 
 export const queueCommand: Command = {
   name: "queue",
   summary: "Show who holds the GPU lock and who waits for it, in order",
   usage: `\ngpu-gate queue [options]\n${options}`,
-  run: (args, io) => show(args, io, queueText),
+  run: (args, io) => show("queue", args, io, queueText),
 };
 
 type Text = (view: View, now: number) => readonly string[];
 
-async function show(args: readonly string[], io: Io, text: Text): Promise<number> {
+async function show(command: string, args: readonly string[], io: Io, text: Text): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
     options: { url: { type: "string" }, repository: { type: "string" }, json: { type: "boolean", default: false } },
   });
-  const url = addressOf(values.url, io, "no secret");
+  const token = tokenIfSet(io);
+  const url = addressOf(values.url, io, token.token === undefined ? "no secret" : "a token");
   if (values.repository !== undefined) repositoryOf(values.repository, io);
-  const status = await read(url, io);
+  const call = { address: `${url}/api/status`, open: "with the status page", ...token } as const;
+  const status = await callControlPlane(call, statusSchema, io);
   if (!status.ok) {
-    io.stderr(`${status.error}\n`);
+    io.stderr(`gpu-gate ${command}: ${status.error}\n`);
     return EXIT_NO;
   }
   const wanted = status.value.repositories.filter(
@@ -98,7 +96,9 @@ async function show(args: readonly string[], io: Io, text: Text): Promise<number
   const unserved = values.repository !== undefined && wanted.length === 0;
   if (unserved) {
     const unheard = status.value.repositories.some(({ view }) => view === null) ? ", or its gate did not answer" : "";
-    io.stderr(`No repository '${safeText(values.repository ?? "")}' is served at ${url}${unheard}.\n`);
+    io.stderr(
+      `gpu-gate ${command}: no repository '${safeText(values.repository ?? "")}' is served at ${url}${unheard}.\n`,
+    );
   }
   if (values.json) {
     io.stdout(`${JSON.stringify({ ...status.value, repositories: wanted }, null, 2)}\n`);
@@ -113,31 +113,6 @@ async function show(args: readonly string[], io: Io, text: Text): Promise<number
   }
   // A gate that does not answer is not a gate without work.
   return wanted.every(({ view }) => view !== null) ? EXIT_OK : EXIT_NO;
-}
-
-async function read(url: string, io: Io): Promise<Result<Status, string>> {
-  const address = `${url}/api/status`;
-  let answer: Response;
-  let text: string;
-  try {
-    answer = await io.fetch(address, {
-      headers: { accept: "application/json" },
-      redirect: "manual",
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
-    text = await answer.text();
-  } catch (error) {
-    return err(`${address} gave no answer: ${whyNoAnswer(error)}. ${CHECK_ADDRESS}.`);
-  }
-  if (answer.status === 404) return err(`${address} shows nothing: switch the status page on (STATUS_PAGE).`);
-  if (answer.status !== 200) return err(`${address} answered ${answer.status}.`);
-  try {
-    const parsed = statusSchema.safeParse(JSON.parse(text));
-    if (parsed.success) return ok(parsed.data);
-    return err(`${address} answered something else than a status (${parsed.error.issues[0]?.path.join(".") ?? ""}).`);
-  } catch {
-    return err(`${address} did not answer JSON.`);
-  }
 }
 
 function statusText(view: View, now: number): readonly string[] {

@@ -212,7 +212,9 @@ describe("an address", () => {
   it("that a token goes to is https; the status page may be looked at without", async () => {
     const env = { ...TOKEN, GPU_GATE_URL: "http://gate.test" };
     expect((await gpuGate(["pause"], { env })).err).toContain("must begin with https://: a token is sent there");
-    expect((await gpuGate(["status"], { env })).err).toContain("http://gate.test/api/status answered 599");
+    expect((await gpuGate(["status"], { env: { GPU_GATE_URL: "http://gate.test" } })).err).toContain(
+      "http://gate.test/api/status answered 599",
+    );
   });
 
   it.each([[["status"]], [["costs"]], [["pause"]], [["sweep"]], [["explain", "r7"]]])(

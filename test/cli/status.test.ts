@@ -105,7 +105,7 @@ describe("gpu-gate status", () => {
     ["the page is off", () => new Response("There is nothing at this address.", { status: 404 }), "STATUS_PAGE"],
     ["it is broken", () => new Response("", { status: 500 }), "answered 500"],
     ["it is something else", () => new Response("<html>", { status: 200 }), "did not answer JSON"],
-    ["it is another API", () => Response.json({ ok: true }), "something else than a status"],
+    ["it is another API", () => Response.json({ ok: true }), "something else than expected"],
     [
       "it is away",
       () => {
@@ -117,6 +117,21 @@ describe("gpu-gate status", () => {
     const answer = await ask(["status"], answerWith);
     expect(answer.code).toBe(1);
     expect(answer.err).toContain(words);
+  });
+
+  it("shows the operator's token where one is set, and to an https address only", async () => {
+    const GPU_GATE_OPERATOR_TOKEN = "operator-token-of-the-status-test";
+    const shown: (string | null)[] = [];
+    const env = (GPU_GATE_URL: string) => ({
+      env: { GPU_GATE_URL, GPU_GATE_OPERATOR_TOKEN },
+      fetch: async (_url: string, init?: RequestInit) => {
+        shown.push(new Headers(init?.headers).get("authorization"));
+        return ok({ id: "101", view: view() })();
+      },
+    });
+    expect((await gpuGate(["status"], env("https://gate.test"))).code).toBe(0);
+    expect(await gpuGate(["status"], env("http://gate.test"))).toMatchObject({ code: 2, out: "" });
+    expect(shown).toEqual([`Bearer ${GPU_GATE_OPERATOR_TOKEN}`]);
   });
 
   it("a terminal cannot be driven by a headline", async () => {
@@ -133,7 +148,7 @@ describe("gpu-gate status", () => {
     async (args) => {
       const answer = await ask([...args, "--repository", "nobody/nothing"], ok({ id: "101", view: view() }));
       expect(answer.code).toBe(1);
-      expect(answer.err).toBe("No repository 'nobody/nothing' is served at https://gate.test.\n");
+      expect(answer.err).toBe(`gpu-gate ${args[0]}: no repository 'nobody/nothing' is served at https://gate.test.\n`);
     },
   );
 
