@@ -198,18 +198,23 @@ export class Steps {
     if (task?.dueAt !== Math.ceil(endsBy)) store.putTask("deadline", request.id, "deadline", {}, endsBy, now);
   }
 
-  /** Other pull requests have this head too: where the verdict says nothing about them, the next of them is asked about. */
+  /**
+   * Other pull requests have this head too: where the verdict says nothing about them, the next of them is asked about. That is
+   * one that had to wait, or one whose answer stood before this check was put over it.
+   */
   #answerOthers(ended: GateRequest, now: Millis): void {
     const { store } = this.#inside;
     const waiting = ended.alsoPulls ?? [];
-    if (waiting.length === 0) return;
+    if (waiting.length === 0 && !hasLeft(ended)) return;
     const { headSha } = ended;
     const known = answersOf(headSha, (head, kind) => store.requestsOfHead(head, kind));
-    const next = waiting.find((prNumber) => needsAnswer(known, prNumber));
+    const next = [...waiting, ...covered(ended, known)].find((prNumber) => needsAnswer(known, prNumber));
     if (next === undefined) return;
-    const generation = nextGeneration(store.requestsOfHead(headSha, "pull-request"));
+    const ofKind = store.requestsOfHead(headSha, "pull-request");
+    const generation = nextGeneration(ofKind);
     // The word that was heard of it while it had to wait is that person's, as if it had opened the request at once.
-    const actor = ended.alsoBy?.[next] ?? null;
+    const before = ofKind.findLast((request) => request.prNumber === next);
+    const actor = ended.alsoBy?.[next] ?? before?.actor ?? null;
     const parts = { kind: "pull-request", row: 1, actor, approvedBy: null } as const;
     const opened = store.request(this.open({ ...parts, prNumber: next, headSha, generation }, now));
     const others = waiting.filter((prNumber) => prNumber !== next);
@@ -256,6 +261,24 @@ function mayLeaveUnanswered(ended: GateRequest): boolean {
   if (baseRef !== undefined && admission !== null && baseRef !== admission.baseRef) return true;
   // Those it was shared with may have another base than the one it was answered for.
   return (ended.alsoPulls ?? []).length > 0;
+}
+
+/** Whether its pull request is gone from the head that this was about: what its check says is of no use to any other. */
+function hasLeft({ kind, state }: GateRequest): boolean {
+  if (kind !== "pull-request" || state.kind !== "concluded") return false;
+  return state.verdict.kind === "superseded" || state.verdict.kind === "closed";
+}
+
+/** Pull requests with an answer of their own at this head, over which the check of one that has left it was put. */
+function covered(ended: GateRequest, known: readonly GateRequest[]): readonly number[] {
+  if (!hasLeft(ended)) return [];
+  const numbers = new Set(known.flatMap(({ prNumber }) => (prNumber === null ? [] : [prNumber])));
+  numbers.delete(ended.prNumber ?? 0);
+  // One that was itself gone when it was last asked about has no answer to be given back; two such would ask for ever.
+  return [...numbers].filter((prNumber) => {
+    const last = known.findLast((request) => request.prNumber === prNumber);
+    return last !== undefined && !needsAnswer([last], prNumber);
+  });
 }
 
 /** Whether a task that was begun may have reached the provider. One that does not read is what its kind says. */

@@ -198,6 +198,26 @@ describe("a merge group", () => {
     expect(request.admission?.title).toBe("Merge group of #1");
   });
 
+  it.concurrent("does not wait for a pull request stacked on a member, whose refusal is of another commit", async (test) => {
+    const world = await life(test);
+    world.repository.addCollaborator("walt", "write");
+    const pull = open(world, "one", { "README.md": "# one\n" });
+    await world.concluded(pull.headSha);
+    // Opened at the member's very head, and gone from there at once: its check was put over the member's for a moment.
+    const fork = { fork: { owner: "walt" }, branch: "one", asItIs: true, files: {} };
+    const stacked = world.repository.openPullRequest({ author: "walt", ...fork });
+    const top = world.repository.push(stacked.number, { author: "walt", files: { "src/x.rs": "1" } });
+    expect(verdictOf(await world.concluded(top))).toMatchObject({ kind: "refused" });
+    const first = await world.until(
+      pull.headSha,
+      "the member's answer, given back",
+      (one) => one.prNumber === pull.number && one.state.kind === "concluded" && one.check.completed,
+    );
+    expect(verdictOf(first)).toMatchObject({ kind: "not-required" });
+    const request = await group(world, world.repository.mergeGroup([pull.number]).headSha);
+    expect(verdictOf(request)).toMatchObject({ kind: "not-required" });
+  });
+
   it.concurrent("reuses an identical tree where the policy says so, and tests it again where it does not", async (test) => {
     const world = await life(test, "merge_queue:\n  policy: reuse\n  pre_gate: []\n");
     const pull = open(world, "one", { "src/one.rs": "1" });
