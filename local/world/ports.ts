@@ -1,11 +1,37 @@
 /** Ports of this machine for the Worker. */
+import { randomInt } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 
 const HOST = "127.0.0.1";
 
-/** A port that is free now. */
+/** Below it nothing else is likely to listen, and above 1,023 no right is needed. */
+const LOWEST = 10_000;
+/** Where the system takes ports for outgoing connections from, if it does not say (Linux: ip(7), `ip_local_port_range`). */
+const USUAL_EPHEMERAL = 32_768;
+const TRIES = 50;
+
+/**
+ * A port that is free now, and that stays free while its server is down for a moment: it is none of those that the system
+ * gives to outgoing connections, one of which would keep a killed Worker from coming back.
+ */
 export async function freePort(): Promise<number> {
+  const below = ephemeralFrom();
+  if (below <= LOWEST) return await listenOnce(0);
+  for (let tries = 0; tries < TRIES; tries += 1) {
+    const port = randomInt(LOWEST, below);
+    if ((await whyNotPort(port)) === null) return port;
+  }
   return await listenOnce(0);
+}
+
+function ephemeralFrom(): number {
+  try {
+    const from = Number(readFileSync("/proc/sys/net/ipv4/ip_local_port_range", "utf8").split(/\s+/)[0]);
+    return Number.isInteger(from) ? from : USUAL_EPHEMERAL;
+  } catch {
+    return USUAL_EPHEMERAL;
+  }
 }
 
 /** Why this port cannot be listened on, as a clause; null when it can. */

@@ -1,11 +1,13 @@
 /** `npm start` called wrongly: one sentence and 2, before anything is built or started. */
 import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { once } from "node:events";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, it } from "vitest";
 import { startCommand } from "../e2e/command.ts";
+import { freePort } from "../../local/world/ports.ts";
 import { root } from "../house/source.ts";
 
 function start(...args: string[]) {
@@ -29,6 +31,12 @@ it.each([
   [["now"], "'now' is one word too many; --help lists the options."],
 ])("%j", (args, sentence) => {
   expect(start(...args)).toEqual({ status: 2, stdout: "", stderr: `npm start: ${sentence}\n` });
+});
+
+it("takes by itself only ports that no outgoing connection is given, so that a killed Worker gets its own back", async () => {
+  const range = "/proc/sys/net/ipv4/ip_local_port_range";
+  const low = existsSync(range) ? Number(readFileSync(range, "utf8").split(/\s+/)[0]) : 32_768;
+  for (let times = 0; times < 20; times += 1) expect(await freePort()).toBeLessThan(low);
 });
 
 it("names the port that is taken and what to do", async () => {

@@ -187,10 +187,3 @@ function listening(server: Server): Promise<number> {
     });
   });
 }
-
-/** A port that nobody uses now. */
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await listening(server);
-  return new Promise((resolve) => server.close(() => resolve(port)));
-}

@@ -16,6 +16,7 @@ import { MARK } from "../../local/minted.ts";
 import { buildImage } from "../../local/runpod/image.ts";
 import { startLocalRunPod } from "../../local/runpod/server.ts";
 import type { LocalRunPod, PodEntry } from "../../local/runpod/types.ts";
+import { freePort } from "../../local/world/ports.ts";
 import { startWorker, type WorkerProcess } from "../../local/world/worker-process.ts";
 import {
   CI,
@@ -32,7 +33,7 @@ import { CONFIG } from "../gate/life.ts";
 import { judgePods, judgeStarts, lostStart } from "./crash-judge.ts";
 import { freshFacts, Life, type Books } from "./crash-life.ts";
 import { AGGREGATE, inTurn, type NamedPoint, type Scenario, type WireCall } from "./crash-points.ts";
-import { freePort, Wire, wordsOf, type Fate } from "./crash-wire.ts";
+import { Wire, wordsOf, type Fate } from "./crash-wire.ts";
 
 const DEPLOYMENT = "crash";
 const REPOSITORY_ID = "101";
