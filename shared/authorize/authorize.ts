@@ -272,7 +272,7 @@ function stillTheSame(first: Pull, second: Pull, terms: Terms): AuthorizeOutcome
   if (second.state !== "open") return { kind: "closed", terms };
   if (second.headSha !== first.headSha) return { kind: "moved", headSha: second.headSha, terms };
   if (second.baseRef !== first.baseRef) {
-    return refused("base-changed", "The base branch was changed while it was looked at. Re-run this check.", terms);
+    return refused("base-changed", "The base branch was changed while it was looked at; it is looked at again.", terms);
   }
   const repositories =
     second.headRepositoryId === first.headRepositoryId && second.baseRepositoryId === first.baseRepositoryId;
