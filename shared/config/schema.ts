@@ -81,7 +81,9 @@ export const repositoryConfigSchema = z.strictObject({
       trigger: z
         .union([z.literal("none"), workflowPath])
         .default(".github/workflows/ci.yml")
-        .describe("Workflow whose start lets an open request go on, or `none` to go on at once where the webhook said who caused it."),
+        .describe(
+          "Workflow whose start lets an open request go on, or `none` to go on at once where the webhook said who caused it.",
+        ),
       prepare: workflowPath
         .default(".github/workflows/gpu-gate-prepare.yml")
         .describe("Trusted hosted preparation: builds the archives and runs device-independent tests."),

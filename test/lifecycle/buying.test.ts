@@ -166,6 +166,18 @@ describe("capacity", () => {
     expect(story.performed.filter((kind) => kind === "delete-pod")).toEqual([]);
   });
 
+  test("whoever was asked before stands with the pod that was bought, with the answer", () => {
+    const story = planned().reachCreate();
+    story.answer("create-pod", CAPACITY, SECOND);
+    const [first, second] = CANDIDATES;
+    const bought = story.answer("create-pod", outcomes["create-pod"].created);
+    const [note] = bought.audit.filter(({ act }) => act === "pod.bought");
+    expect(note?.facts["passedOver"]).toContain(first?.name);
+    expect(note?.facts["passedOver"]).not.toContain(second?.name);
+    const atOnce = planned().reachCreate().answer("create-pod", outcomes["create-pod"].created);
+    expect(atOnce.audit.find(({ act }) => act === "pod.bought")?.facts["passedOver"]).toBeNull();
+  });
+
   test("the lock passes on as soon as it is known that there is nothing to delete", () => {
     const story = planned().reachCreate();
     for (const _ of CANDIDATES) story.answer("create-pod", CAPACITY);

@@ -49,6 +49,14 @@ describe("authorising", () => {
     expect(one.verdict).toMatchObject({ kind: "not-required", reason: "docs-only" });
   });
 
+  test("what was decided about the change, and on whose account, is the first entry of the audit", () => {
+    const change = { gpuRequired: false, classification: "docs-only", reason: "documentation: a.md" } as const;
+    const [first, ...rest] = authorizing({ actor: BOB }).answer("authorize", admitted({}, change)).audit;
+    const facts = { author: "alice", change: "docs-only", gpu: false, why: "documentation: a.md" };
+    expect(first).toMatchObject({ act: "request.admitted", facts });
+    expect(rest.map(({ act }) => act)).toContain("request.conclude");
+  });
+
   test("shadow mode buys nothing for a change that needs the GPU", () => {
     const one = authorizing();
     one.answer("authorize", admitted({ shadow: true }));

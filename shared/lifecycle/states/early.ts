@@ -53,19 +53,32 @@ export function authorizing(
   const admitted: GateRequest = { ...request, terms, admission };
   // Told while GitHub was asked who may: they have not been looked at yet.
   if (isToldLate(request, admission)) return authorize(request, around);
+  const step = onceAdmitted(admitted, terms, admission, around);
+  const facts = {
+    author: admission.author.login,
+    actor: admission.actor.login,
+    base: admission.baseRef,
+    change: admission.classification,
+    gpu: admission.gpuRequired,
+    why: admission.reason,
+  };
+  return { ...step, audit: [audit("request.admitted", null, facts), ...step.audit] };
+}
+
+function onceAdmitted(admitted: GateRequest, terms: Terms, admission: Admission, around: Surroundings): Step {
   const held = heldBack(admitted, terms, admission, around);
   if (held !== null) return held;
-  const quietUntil = request.openedAt + terms.quietPeriod;
+  const quietUntil = admitted.openedAt + terms.quietPeriod;
   // Pushes come in rows: nobody asked for exactly this one yet.
-  if (request.kind === "pull-request" && request.openedBy.row <= 2 && around.now < quietUntil) {
+  if (admitted.kind === "pull-request" && admitted.openedBy.row <= 2 && around.now < quietUntil) {
     const quiet: StateOf<"waiting"> = { kind: "waiting", for: "quiet", since: around.now, until: quietUntil };
     return watchWaiting(admitted, quiet, around, quietUntil);
   }
-  if (terms.workflows.trigger !== null && request.kind === "pull-request" && !request.triggerSeen) {
+  if (terms.workflows.trigger !== null && admitted.kind === "pull-request" && !admitted.triggerSeen) {
     return waitForTrigger(admitted, terms, around);
   }
   // The author's permission is not that of whoever pushed, and nothing else is going to say who did.
-  if (request.kind === "pull-request" && request.actor === null) {
+  if (admitted.kind === "pull-request" && admitted.actor === null) {
     return conclude(admitted, verdict("awaiting-approval", "actor-unknown", WHO_WAS_IT), around.now);
   }
   return prepare(admitted, terms, around);

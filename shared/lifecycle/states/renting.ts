@@ -181,13 +181,29 @@ function havePod(
         paidFrom: owned.paidFrom ?? paidFrom,
       },
     ],
-    audit: [audit("pod.bought", null, { pod: pod.id, attempt: attempt.id, gpu: pod.gpuId, price: pod.pricePerHour })],
+    audit: [
+      audit("pod.bought", null, {
+        pod: pod.id,
+        attempt: attempt.id,
+        gpu: pod.gpuId,
+        price: pod.pricePerHour,
+        passedOver: passedOver(request.tried, attempt.candidate?.name),
+      }),
+    ],
   };
   if (counted.stop !== null) return endWith(counted, state, owned, counted.stop, around, extras);
   const wrong = judgeAssignment(pod, owned, reservedPriceOf(state.plan));
   if (wrong !== null) return reject(counted, state, owned, "attempt-wrong-gpu", wrong, around, { extras });
   const next: Provisioning = { ...state, step: "start", stepSince: around.now, stepTries: 0, attempt: owned };
   return go(counted, next, observeStart(counted, owned), around.now, extras);
+}
+
+const PASSED_OVER_CHARS = 300;
+
+/** Who was asked before, and what RunPod answered. */
+function passedOver(tried: GateRequest["tried"], bought: string | undefined): string | null {
+  const others = tried.filter(({ name }) => name !== bought).map(({ name, answer }) => `${name}: ${answer}`);
+  return others.length === 0 ? null : others.join("; ").slice(0, PASSED_OVER_CHARS);
 }
 
 const NEVER_SAID = verdict(
