@@ -181,9 +181,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "second-signal-second-request",
     kind: "N35, I10",
     file: "shared/lifecycle/route.ts",
-    find: "      if (newest === undefined) return [...hints, open(prNumber, headSha, 1, 1, sender, null)];",
-    replace:
-      '      if (newest === undefined || endedAs(newest, "failed")) return [...hints, open(prNumber, headSha, (newest?.generation ?? 0) + 1, 1, sender, null)];',
+    find: "      if (newest === undefined) return [...hints, next];",
+    replace: '      if (newest === undefined || endedAs(newest, "failed")) return [...hints, next];',
     seeds: 200,
     faults: ["hook-delayed", "hook-doubled", "head-moves-back", "head-moves", "prepare-fails"],
   },
