@@ -162,7 +162,8 @@ export class Steps {
     if (next.state.kind === "concluded" && before.state.kind !== "concluded") {
       rememberTested(ports.sql, next, now);
       this.#answerOthers(next, now);
-      if (mayLeaveUnanswered(next)) store.putTask("reconcile", "repository", "reconcile", {}, now, now);
+      if (mayLeaveUnanswered(next, store.requestsOfHead(next.headSha, next.kind)))
+        store.putTask("reconcile", "repository", "reconcile", {}, now, now);
     }
   }
 
@@ -217,7 +218,9 @@ export class Steps {
     const actor = ended.alsoBy?.[next] ?? before?.actor ?? null;
     const parts = { kind: "pull-request", row: 1, actor, approvedBy: null } as const;
     const opened = store.request(this.open({ ...parts, prNumber: next, headSha, generation }, now));
-    const others = waiting.filter((prNumber) => prNumber !== next);
+    // Whose base was changed is still to be asked about for the new one, which the comparison finds once this request has ended.
+    const moved = wasMoved(ended) && ended.prNumber !== null ? [ended.prNumber] : [];
+    const others = [...new Set([...waiting, ...moved])].filter((prNumber) => prNumber !== next);
     if (opened === null || others.length === 0) return;
     store.saveRequest({
       ...opened,
@@ -250,17 +253,32 @@ export class Steps {
  * Whether the end of this request may leave an open pull request without an answer of its own, though all there was to hear
  * of that was heard while the request was open: GitHub is compared with at once instead of at the next round.
  */
-function mayLeaveUnanswered(ended: GateRequest): boolean {
+function mayLeaveUnanswered(ended: GateRequest, ofHead: readonly GateRequest[]): boolean {
   if (ended.state.kind !== "concluded") return false;
   const { reason } = ended.state.verdict;
   // Should the App be back by now, its return found this request still ending.
   if (reason === "app-removed" || reason === "repository-gone") return true;
-  if (reason === "base-moved" || reason === "base-changed") return true;
+  if (wasMoved(ended)) return true;
   // Told of another base too late to change what is said, or too early to be believed.
-  const { baseRef, admission } = ended;
-  if (baseRef !== undefined && admission !== null && baseRef !== admission.baseRef) return true;
+  // GitHub's list and its single read may disagree for long: then the next round is early enough for a third look.
+  if (isOfTwoBases(ended) && !ofHead.some((one) => isSameDoubt(one, ended))) return true;
   // Those it was shared with may have another base than the one it was answered for.
   return (ended.alsoPulls ?? []).length > 0;
+}
+
+function wasMoved({ state }: GateRequest): boolean {
+  if (state.kind !== "concluded") return false;
+  return state.verdict.reason === "base-moved" || state.verdict.reason === "base-changed";
+}
+
+/** Told of one base, and admitted for another. */
+function isOfTwoBases({ baseRef, admission }: GateRequest): boolean {
+  return baseRef !== undefined && admission !== null && baseRef !== admission.baseRef;
+}
+
+function isSameDoubt(one: GateRequest, ended: GateRequest): boolean {
+  if (one.id === ended.id || one.prNumber !== ended.prNumber) return false;
+  return one.baseRef === ended.baseRef && one.admission?.baseRef === ended.admission?.baseRef;
 }
 
 /** Whether its pull request is gone from the head that this was about: what its check says is of no use to any other. */

@@ -1,14 +1,15 @@
 /** A pull request that targets another branch is another change at the same commit: it has to earn its answer anew. */
 import { describe, expect, it, type TestContext } from "vitest";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import type { FetchLike } from "../../shared/ports.ts";
 import { startLife, verdictOf, type Life } from "./life.ts";
 
 const NAME = "CI GPU gate";
 const EDITED = { event: "pull_request", action: "edited" };
 
 /** A repository whose branch `stage` has code that `main` does not have. */
-async function life(test: TestContext): Promise<Life> {
-  const world = await startLife();
+async function life(test: TestContext, fetch?: (next: FetchLike) => FetchLike): Promise<Life> {
+  const world = await startLife(fetch === undefined ? {} : { fetch });
   test.onTestFinished(() => world.close());
   world.repository.addCollaborator("walt", "write");
   world.repository.commit({ branch: "stage", author: "mira", files: { "src/more.rs": "x" } });
@@ -63,6 +64,44 @@ describe("a base that was changed", () => {
       expect(world.gate.store.requestsOfHead(headSha, "pull-request")).toHaveLength(2);
     });
   }
+
+  it.concurrent("is looked at for the new one although another at the head is answered first", async (test) => {
+    const world = await life(test);
+    const { repository } = world;
+    repository.commit({ branch: "stage2", author: "mira", files: { "src/other.rs": "x" } });
+    const first = repository.openPullRequest({ author: "mira", branch: "topic", files: { "src/a.rs": "x" } });
+    const { headSha } = first;
+    await ended(world, headSha, 1);
+    const again = { author: "mira", branch: "topic", base: "stage", asItIs: true, files: {} };
+    const second = repository.openPullRequest(again);
+    await world.until(headSha, "its test", ({ generation, state }) => generation === 2 && state.kind === "executing");
+    repository.retarget(second.number, "stage2", "mira");
+    expect(await ended(world, headSha, 4)).toMatchObject({
+      prNumber: second.number,
+      admission: { baseRef: "stage2" },
+    });
+    expect(world.gate.store.requestsOfHead(headSha, "pull-request")[2]).toMatchObject({ prNumber: first.number });
+  });
+
+  it.concurrent("of which GitHub's list and its single read disagree is looked at twice, and not without a pause", async (test) => {
+    let behind = false;
+    const fetch: (next: FetchLike) => FetchLike = (next) => async (input, init) => {
+      const answer = await next(input, init);
+      if (!behind || answer.status !== 200 || !/\/pulls\/\d+(?:\?|$)/.test(input)) return answer;
+      const text = (await answer.text()).replaceAll(/"ref":\s*"main"/g, '"ref":"stage"');
+      return new Response(text, { status: 200, headers: { "content-type": "application/json" } });
+    };
+    const world = await life(test, fetch);
+    const words = { author: "mira", branch: "topic", base: "stage", files: { "README.md": "# words\n" } };
+    const { number, headSha } = world.repository.openPullRequest(words);
+    await ended(world, headSha, 1);
+    behind = true;
+    world.repository.retarget(number, "main", "mira");
+    await ended(world, headSha, 3);
+    await world.gate.run();
+    expect(world.gate.store.requestsOfHead(headSha, "pull-request")).toHaveLength(3);
+    expect(world.gate.store.taskOf("reconcile", "repository")).toBeNull();
+  });
 
   it.concurrent("ends what is under way for the old one, and what follows is for the new one", async (test) => {
     const world = await life(test);
