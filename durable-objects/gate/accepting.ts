@@ -2,7 +2,15 @@
  * Accepting signals: a verified delivery is deduped, routed and acted on in one transaction, keyed on processed. A delivery
  * that was not committed is as good as never seen, so GitHub's next attempt at it finds everything to do.
  */
-import { answersOf, needsAnswer, nextGeneration } from "../../shared/lifecycle/needs-answer.ts";
+import {
+  answersOf,
+  asBefore,
+  heardFrom,
+  needsAnswer,
+  nextGeneration,
+  ownAnswer,
+  type Asking,
+} from "../../shared/lifecycle/needs-answer.ts";
 import { again, route, type NewRequest, type RouteAction } from "../../shared/lifecycle/route.ts";
 import type { RouteView } from "../../shared/lifecycle/route.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
@@ -15,6 +23,9 @@ import type { Steps } from "./steps.ts";
 import { beginUninvited } from "./uninvited.ts";
 
 export type Accepted = { readonly kind: "accepted" | "duplicate" | "read-only"; readonly actions: readonly string[] };
+
+/** What GitHub said of a pull request beside what a request keeps. */
+export type About = Pick<Asking, "fork" | "hasLeft">;
 
 /** Before the hash of a body, where guids are kept. */
 const BODY = "body:";
@@ -69,15 +80,18 @@ export class Accepting {
     return { kind: "accepted", actions: said };
   }
 
-  /** Opens a request for a head without an answer that stands; nothing where there is one. */
-  openIfUnknown(what: NewRequest, now: Millis): string | null {
+  /** Opens a request for a head without an answer that stands; nothing where there is one. `about`: what GitHub said of its pull request. */
+  openIfUnknown(what: NewRequest, about: About, now: Millis): string | null {
     const { store } = this.#inside;
     if (store.isHeadParked(what.headSha, what.kind)) return null;
     const ofKind = store.requestsOfHead(what.headSha, what.kind);
     const known =
       what.kind === "pull-request" ? answersOf(what.headSha, (head, kind) => store.requestsOfHead(head, kind)) : ofKind;
-    if (!needsAnswer(known, what.prNumber ?? 0, what.baseRef)) return null;
-    return this.#steps.open({ ...what, generation: nextGeneration(ofKind) }, now);
+    const asking = { ...about, prNumber: what.prNumber ?? 0, baseRef: what.baseRef };
+    if (!needsAnswer(known, asking)) return null;
+    const own = ownAnswer(known, asking);
+    const word = own === null ? { actor: what.actor ?? heardFrom(known, asking) } : asBefore(own);
+    return this.#steps.open({ ...what, ...word, generation: nextGeneration(ofKind) }, now);
   }
 
   /** Row 4 for the head of this request: what a person asked for by starting one of our runs again. */
@@ -136,13 +150,11 @@ export class Accepting {
         this.#inside.audit(action.requestId, audit("request.asked-again", "request-open", facts));
         return `asked ${action.requestId}`;
       }
+      case "heard":
+        this.#remember(action, by, null);
+        return `heard ${action.requestId}`;
       case "also": {
-        const request = store.request(action.requestId);
-        if (request !== null) {
-          const alsoPulls = [...(request.alsoPulls ?? []), action.prNumber];
-          const alsoBy = by === null ? request.alsoBy : { ...request.alsoBy, [action.prNumber]: by };
-          store.saveRequest({ ...request, alsoPulls, ...(alsoBy === undefined ? {} : { alsoBy }) });
-        }
+        this.#remember(action, by, action.prNumber);
         this.#inside.audit(action.requestId, audit("request.shared", "request-open", { pullRequest: action.prNumber }));
         return `also ${action.requestId}`;
       }
@@ -174,10 +186,28 @@ export class Accepting {
     }
   }
 
+  /** Who told of another pull request at the head of this request; `waits`: its number, where it waits for this one. */
+  #remember(
+    { requestId, prNumber, baseRef }: Extract<RouteAction, { kind: "also" | "heard" }>,
+    by: Actor | null,
+    waits: number | null,
+  ): void {
+    const { store } = this.#inside;
+    const request = store.request(requestId);
+    if (request === null) return;
+    const told = by === null ? null : { ...by, ...(baseRef === undefined ? {} : { baseRef }) };
+    store.saveRequest({
+      ...request,
+      ...(waits === null ? {} : { alsoPulls: [...(request.alsoPulls ?? []), waits] }),
+      ...(told === null ? {} : { alsoBy: { ...request.alsoBy, [prNumber]: told } }),
+    });
+  }
+
   #view(): RouteView {
     const { store, ports } = this.#inside;
     return {
       appId: ports.appId,
+      repositoryId: store.repository()?.repository.id ?? null,
       ofHead: (headSha, kind) => store.requestsOfHead(headSha, kind),
       ofPull: (prNumber) => store.requestsOfPull(prNumber),
       open: () => store.openRequests(),

@@ -12,7 +12,7 @@ import type { QueueInfo } from "../../shared/lifecycle/check-view.ts";
 import type { AuditNote } from "../../shared/lifecycle/step.ts";
 import type { Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { Millis } from "../../shared/ports.ts";
-import { Accepting, type Accepted } from "./accepting.ts";
+import { Accepting, type About, type Accepted } from "./accepting.ts";
 import { dispatchedRequest, openDispatched, useToken } from "./dispatched.ts";
 import type { Dispatched, DispatchedAnswer, TokenUse } from "./dispatched.ts";
 import { forgetHosts } from "./hosts.ts";
@@ -79,7 +79,7 @@ export class Gate {
     this.#steps = new Steps(this.#inside);
     this.#accepting = new Accepting(this.#inside, this.#steps);
     const work = new Work(this.#inside, this.#steps, this.#accepting, {
-      openIfUnknown: (what) => this.openIfUnknown(what),
+      openIfUnknown: (what, about) => this.openIfUnknown(what, about),
       hint: (requestId) => this.hint(requestId),
       stop: (requestId, word) => this.stop(requestId, word),
     });
@@ -107,10 +107,10 @@ export class Gate {
   }
 
   /** Opens a request for a head without an answer that stands; nothing where there is one. Used by reconciling. */
-  openIfUnknown(what: NewRequest): string | null {
+  openIfUnknown(what: NewRequest, about: About = {}): string | null {
     if (this.#readOnly) return null;
     const now = this.#ports.clock.now();
-    const id = this.#ports.sql.transaction(() => this.#accepting.openIfUnknown(what, now));
+    const id = this.#ports.sql.transaction(() => this.#accepting.openIfUnknown(what, about, now));
     this.#loop.arm();
     return id;
   }

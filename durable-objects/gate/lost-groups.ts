@@ -38,7 +38,9 @@ export async function findGroups(
   let answered = true;
   const unknown = listed.value.flatMap((ref) => {
     const group = groupOf(ref);
-    return group === null || !needsAnswer(store.requestsOfHead(ref.sha, "merge-group"), null) ? [] : [{ ref, group }];
+    return group === null || !needsAnswer(store.requestsOfHead(ref.sha, "merge-group"), { prNumber: null })
+      ? []
+      : [{ ref, group }];
   });
   // Where there are more than one round looks at, rounds begin at different ones: branches that nobody announces stay.
   const begin = unknown.length > LOOKED_AT ? Math.floor(lastRound / 1_000) % unknown.length : 0;

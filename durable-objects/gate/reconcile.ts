@@ -5,8 +5,10 @@
  */
 import { readRules } from "../../shared/authorize/authorize.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
+import type { PullSummary } from "../../shared/github/pulls.ts";
 import type { NewRequest } from "../../shared/lifecycle/route.ts";
 import type { Verdict } from "../../shared/lifecycle/verdict.ts";
+import type { About } from "./accepting.ts";
 import type { Aggregates } from "./aggregates.ts";
 import { lookAtLanes } from "./lanes.ts";
 import { findGroups } from "./lost-groups.ts";
@@ -14,7 +16,7 @@ import type { GatePorts } from "./ports.ts";
 import type { Store, StoredTask } from "./store.ts";
 
 export interface ReconcileHands {
-  readonly openIfUnknown: (what: NewRequest) => string | null;
+  readonly openIfUnknown: (what: NewRequest, about?: About) => string | null;
   readonly hint: (requestId: string) => void;
   readonly stop: (requestId: string, word: Verdict) => boolean;
   readonly aggregates: Aggregates;
@@ -40,17 +42,21 @@ export async function reconcile(
     return false;
   }
   const pulls = new Map(listed.value.items.map((pull) => [pull.number, pull]));
-  for (const pull of listed.value.items) {
-    const opened = hands.openIfUnknown({
-      kind: "pull-request",
-      prNumber: pull.number,
-      headSha: pull.headSha,
-      baseRef: pull.baseRef,
-      generation: 1,
-      row: 1,
-      actor: null,
-      approvedBy: null,
-    });
+  const here = store.meta("repository_id");
+  const isFork = ({ headRepositoryId }: PullSummary): boolean => here !== null && headRepositoryId !== here;
+  const { complete } = listed.value;
+  // Those from here first: a fork's pull request is refused, and must not be the word over what they are owed.
+  for (const pull of listed.value.items.toSorted((a, b) => Number(isFork(a)) - Number(isFork(b)))) {
+    const { number, headSha, baseRef } = pull;
+    const parts = { generation: 1, row: 1, actor: null, approvedBy: null } as const;
+    const opened = hands.openIfUnknown(
+      { kind: "pull-request", prNumber: number, headSha, baseRef, ...parts },
+      {
+        ...(here === null ? {} : { fork: isFork(pull) }),
+        // Where the list was cut short, one that it lacks may be open.
+        hasLeft: (other) => complete && pulls.get(other)?.headSha !== headSha,
+      },
+    );
     if (opened !== null) store.count("reconcile.opened");
   }
   for (const request of store.openRequests()) {

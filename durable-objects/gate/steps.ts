@@ -7,7 +7,14 @@ import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
 import { fenced, fenceOf } from "../../shared/lifecycle/fence.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { answersOf, needsAnswer, nextGeneration } from "../../shared/lifecycle/needs-answer.ts";
+import {
+  answersOf,
+  asBefore,
+  heardFrom,
+  needsAnswer,
+  nextGeneration,
+  ownAnswer,
+} from "../../shared/lifecycle/needs-answer.ts";
 import { newRequest, type NewRequest } from "../../shared/lifecycle/route.ts";
 import { audit, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
 import { isLookedUp, onRepeat } from "../../shared/lifecycle/tasks.ts";
@@ -209,24 +216,23 @@ export class Steps {
     if (waiting.length === 0 && !hasLeft(ended)) return;
     const { headSha } = ended;
     const known = answersOf(headSha, (head, kind) => store.requestsOfHead(head, kind));
-    const next = [...waiting, ...covered(ended, known)].find((prNumber) => needsAnswer(known, prNumber));
+    // Whose answer was covered gets it back first: what is then said of the others is no longer in its way.
+    const next = [...covered(ended, known), ...waiting].find((prNumber) => needsAnswer(known, { prNumber }));
     if (next === undefined) return;
     const ofKind = store.requestsOfHead(headSha, "pull-request");
     const generation = nextGeneration(ofKind);
+    const own = ownAnswer(known, { prNumber: next });
     // The word that was heard of it while it had to wait is that person's, as if it had opened the request at once.
     const before = ofKind.findLast((request) => request.prNumber === next);
-    const actor = ended.alsoBy?.[next] ?? before?.actor ?? null;
-    const parts = { kind: "pull-request", row: 1, actor, approvedBy: null } as const;
+    const actor = heardFrom(known, { prNumber: next }) ?? before?.actor ?? null;
+    const word = own === null ? { actor, approvedBy: null } : asBefore(own);
+    const parts = { kind: "pull-request", row: 1, ...word } as const;
     const opened = store.request(this.open({ ...parts, prNumber: next, headSha, generation }, now));
     // Whose base was changed is still to be asked about for the new one, which the comparison finds once this request has ended.
     const moved = wasMoved(ended) && ended.prNumber !== null ? [ended.prNumber] : [];
     const others = [...new Set([...waiting, ...moved])].filter((prNumber) => prNumber !== next);
     if (opened === null || others.length === 0) return;
-    store.saveRequest({
-      ...opened,
-      alsoPulls: others,
-      ...(ended.alsoBy === undefined ? {} : { alsoBy: ended.alsoBy }),
-    });
+    store.saveRequest({ ...opened, alsoPulls: others });
   }
 
   /** Secrets live from the mint to the create's answer. */
@@ -283,7 +289,7 @@ function isSameDoubt(one: GateRequest, ended: GateRequest): boolean {
 
 /** Whether its pull request is gone from the head that this was about: what its check says is of no use to any other. */
 function hasLeft({ kind, state }: GateRequest): boolean {
-  if (kind !== "pull-request" || state.kind !== "concluded") return false;
+  if ((kind !== "pull-request" && kind !== "recovery") || state.kind !== "concluded") return false;
   return state.verdict.kind === "superseded" || state.verdict.kind === "closed";
 }
 
@@ -293,10 +299,7 @@ function covered(ended: GateRequest, known: readonly GateRequest[]): readonly nu
   const numbers = new Set(known.flatMap(({ prNumber }) => (prNumber === null ? [] : [prNumber])));
   numbers.delete(ended.prNumber ?? 0);
   // One that was itself gone when it was last asked about has no answer to be given back; two such would ask for ever.
-  return [...numbers].filter((prNumber) => {
-    const last = known.findLast((request) => request.prNumber === prNumber);
-    return last !== undefined && !needsAnswer([last], prNumber);
-  });
+  return [...numbers].filter((prNumber) => ownAnswer(known, { prNumber }) !== null);
 }
 
 /** Whether a task that was begun may have reached the provider. One that does not read is what its kind says. */

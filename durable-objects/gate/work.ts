@@ -9,7 +9,7 @@ import { audit } from "../../shared/lifecycle/step.ts";
 import { isLookedUp } from "../../shared/lifecycle/tasks.ts";
 import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { Millis } from "../../shared/ports.ts";
-import type { Accepting } from "./accepting.ts";
+import type { About, Accepting } from "./accepting.ts";
 import { lookAtHead } from "./aggregate.ts";
 import { MERGE_GROUP } from "./aggregates.ts";
 import { readCost } from "./costs.ts";
@@ -38,7 +38,7 @@ const TOO_LATE_FOR_THE_QUEUE = "The merge queue would have given up before the v
 
 /** What reconciling does to the gate as a whole: each is a transaction of its own. */
 export interface WorkHands {
-  readonly openIfUnknown: (what: NewRequest) => string | null;
+  readonly openIfUnknown: (what: NewRequest, about?: About) => string | null;
   readonly hint: (requestId: string) => void;
   readonly stop: (requestId: string, word: Verdict) => boolean;
 }

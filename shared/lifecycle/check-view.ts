@@ -246,7 +246,7 @@ function details(request: GateRequest): string {
     ["Request", request.id],
     ["Head", request.headSha],
     ["Tested revision", request.admission?.testedSha ?? "not resolved"],
-    ["Base", request.admission?.baseSha ?? "unknown"],
+    ["Base", request.admission === null ? "unknown" : `${request.admission.baseRef} at ${request.admission.baseSha}`],
     ["Classification", request.admission?.classification ?? "unknown"],
     ["Attempts / pods bought", `${request.counts.attempts} / ${request.counts.pods}`],
   ];

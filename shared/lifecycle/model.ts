@@ -455,8 +455,11 @@ export const requestSchema = z.object({
   liftedMicros: micros.optional(),
   /** Other pull requests with the same head, told of while this request was open: the check is theirs as well. */
   alsoPulls: z.array(z.number().int()).optional(),
-  /** Who told of each of them, by its number: the actor of the request that asks about it. Unknown where it is left out. */
-  alsoBy: z.record(z.string(), actorSchema).optional(),
+  /**
+   * Who told of another pull request with the same head, by its number, and with which base: the actor of the request that
+   * asks about it, if one does. Told while this request was open, or while its answer stood. Unknown where it is left out.
+   */
+  alsoBy: z.record(z.string(), actorSchema.extend({ baseRef: z.string().optional() })).optional(),
   generation: z.number().int(),
   openedAt: millis,
   openedBy: z.object({ row: z.number().int(), actor: actorSchema.nullable() }),

@@ -6,6 +6,7 @@
  */
 import { unreachable } from "../result.ts";
 import type { GateRequest } from "./model.ts";
+import type { Actor } from "./signal.ts";
 import { conclusionOf, type Verdict } from "./verdict.ts";
 
 /** The kinds of request whose check is a pull request's: a recovery speaks under the same name on the same head. */
@@ -24,21 +25,56 @@ export function nextGeneration(ofKind: readonly GateRequest[]): number {
   return (ofKind.at(-1)?.generation ?? 0) + 1;
 }
 
+/** The pull request that is asked about, as far as whoever asks knows it. What is left out is not known. */
+export interface Asking {
+  readonly prNumber: number | null;
+  /** The branch it targets. */
+  readonly baseRef?: string | undefined;
+  /** Whether its head is in another repository: its code is then never run, so nothing can be earned by asking. */
+  readonly fork?: boolean;
+  /** Whether another pull request is known to be open at this head no more. */
+  readonly hasLeft?: (prNumber: number) => boolean;
+}
+
 /**
  * Whether an open pull request needs another answer than the last one about its head: that one was about something that no
  * longer holds (it was closed, the head was away for a while, the base was another, the App was gone), or was made for
  * another pull request at the same commit and has tested nothing. What was tested, or is being tested, is the answer for
- * all of them that have its base. `ofHead`: everything that was said to pull requests of this head, oldest first. `baseRef`: the branch that the pull request targets; null or left out, nobody knows.
+ * all of them that have its base. `ofHead`: everything that was said to pull requests of this head, oldest first.
  */
-export function needsAnswer(
-  ofHead: readonly GateRequest[],
-  prNumber: number | null,
-  baseRef: string | null = null,
-): boolean {
+export function needsAnswer(ofHead: readonly GateRequest[], asking: Asking): boolean {
   const last = ofHead.at(-1);
   if (last === undefined) return true;
   if (last.state.kind !== "concluded") return false;
-  return isOver(last.state.verdict, ofHead, prNumber) || isForAnotherBase(last, ofHead, prNumber, baseRef);
+  const word = last.state.verdict;
+  return (
+    isOver(word, ofHead, asking.prNumber) ||
+    isForAnotherBase(last, word, ofHead, asking) ||
+    isOfOneThatLeft(last, word, asking) ||
+    isForks(last, word, ofHead, asking)
+  );
+}
+
+/** The last word about this pull request itself, where it would still be its answer had nothing been said since; null: there is none. */
+export function ownAnswer(ofHead: readonly GateRequest[], { prNumber, baseRef }: Asking): GateRequest | null {
+  const own = prNumber === null ? undefined : ofHead.findLast((request) => request.prNumber === prNumber);
+  return own === undefined || needsAnswer([own], { prNumber, baseRef }) ? null : own;
+}
+
+/** What a pull request is asked about with once more, to get back the answer that it had: the word of the same people. */
+export function asBefore(own: GateRequest): Pick<GateRequest, "actor" | "approvedBy" | "triggerSeen"> {
+  const { actor, approvedBy, triggerSeen } = own;
+  return { actor, approvedBy, triggerSeen };
+}
+
+/** Who caused a pull request at this head, by the webhook that told of it while another's answer stood; null: not heard. */
+export function heardFrom(ofHead: readonly GateRequest[], { prNumber, baseRef }: Asking): Actor | null {
+  if (prNumber === null) return null;
+  const heard = ofHead.findLast(({ alsoBy }) => alsoBy?.[prNumber] !== undefined)?.alsoBy?.[prNumber];
+  if (heard === undefined) return null;
+  // For another base than the one it was told with, somebody else may have changed it: that one is nobody's word.
+  if (heard.baseRef !== undefined && baseRef !== undefined && heard.baseRef !== baseRef) return null;
+  return { id: heard.id, login: heard.login };
 }
 
 function isOver(word: Verdict, ofHead: readonly GateRequest[], prNumber: number | null): boolean {
@@ -70,19 +106,41 @@ function isOver(word: Verdict, ofHead: readonly GateRequest[], prNumber: number 
 /**
  * The last answer is for another base than this pull request's: of no use to it, unless this base was answered green as
  * well, since then the commit's green is earned for both. A red word that was said of another pull request stands for all:
- * another answer that paints it green would be a lie about that one.
+ * another answer that paints it green would be a lie about that one. A fork's pull request earns nothing, and a tested green
+ * would be lost to whoever earned it: anybody could stop anybody's merge by opening one.
  */
-function isForAnotherBase(
-  last: GateRequest,
-  ofHead: readonly GateRequest[],
-  prNumber: number | null,
-  baseRef: string | null,
-): boolean {
-  const answered = baseOf(last);
-  if (prNumber === null || baseRef === null || answered === null || answered === baseRef) return false;
+function isForAnotherBase(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[], asking: Asking): boolean {
+  const { prNumber, baseRef } = asking;
+  if (prNumber === null || !isOfOtherBases(last, baseRef)) return false;
   if (!isGreen(last)) return last.prNumber === prNumber;
+  if (asking.fork === true && isEarned(word)) return false;
   const own = ofHead.findLast((request) => baseOf(request) === baseRef);
   return own === undefined || !isGreen(own);
+}
+
+/**
+ * What is not green was said of a pull request that is gone from this head: it would stand there for ever. What was tested
+ * for the same base holds for whoever has the commit; that a pull request may not be tested, or waits for somebody's word, was
+ * about that one alone.
+ */
+function isOfOneThatLeft(last: GateRequest, word: Verdict, { prNumber, baseRef, hasLeft }: Asking): boolean {
+  if (prNumber === null || last.prNumber === null || last.prNumber === prNumber || isGreen(last)) return false;
+  if (hasLeft?.(last.prNumber) !== true) return false;
+  return word.kind === "refused" || word.kind === "awaiting-approval" || isOfOtherBases(last, baseRef);
+}
+
+/** A fork's refusal over what a pull request from here was tested for: that was earned, and is asked for once more. */
+function isForks(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[], asking: Asking): boolean {
+  if (asking.fork !== false || word.kind !== "refused" || word.reason !== "fork") return false;
+  if (last.prNumber === asking.prNumber) return false;
+  const own = ofHead.findLast(({ prNumber }) => prNumber === asking.prNumber);
+  return own?.state.kind === "concluded" && isEarned(own.state.verdict);
+}
+
+/** Both are known, and differ. */
+function isOfOtherBases(request: GateRequest, baseRef: string | undefined): boolean {
+  const answered = baseOf(request);
+  return baseRef !== undefined && answered !== null && answered !== baseRef;
 }
 
 /** The branch that a request is about: the one it was admitted for, else the one it was said to be for; null: not known. */
@@ -90,6 +148,12 @@ function baseOf(request: GateRequest): string | null {
   return request.admission?.baseRef ?? request.baseRef ?? null;
 }
 
-function isGreen({ state }: GateRequest): boolean {
+/** Whether this is the word of a request that ended well. */
+export function isGreen({ state }: Pick<GateRequest, "state">): boolean {
   return state.kind === "concluded" && conclusionOf[state.verdict.kind] === "success";
+}
+
+/** Green by a test. */
+function isEarned({ kind }: Verdict): boolean {
+  return kind === "passed" || kind === "reused";
 }

@@ -10,13 +10,15 @@ import { unreachable } from "../result.ts";
 import { isAggregateCheck } from "./aggregate-hints.ts";
 import { newKeep, type Keep } from "./keep.ts";
 import type { GateRequest, Group } from "./model.ts";
-import { answersOf, needsAnswer, nextGeneration } from "./needs-answer.ts";
+import { answersOf, isGreen, needsAnswer, nextGeneration } from "./needs-answer.ts";
 import type { Actor, Signal } from "./signal.ts";
 import { verdict, type Verdict } from "./verdict.ts";
 
 /** What the gate knows that routing needs. Each list is newest generation last. */
 export interface RouteView {
   readonly appId: string;
+  /** The repository's id; null as long as no delivery named it. */
+  readonly repositoryId: string | null;
   readonly ofHead: (headSha: string, kind: GateRequest["kind"]) => readonly GateRequest[];
   readonly ofPull: (prNumber: number) => readonly GateRequest[];
   readonly open: () => readonly GateRequest[];
@@ -40,6 +42,8 @@ export interface NewRequest {
   readonly row: number;
   readonly actor: Actor | null;
   readonly approvedBy: Actor | null;
+  /** The trigger workflow had started for this very change before: nobody waits for it once more. Left out: it had not. */
+  readonly triggerSeen?: boolean;
   /** The operator's cap for this run, in place of the configured ones, micro-dollars. */
   readonly liftedMicros?: number;
   /** The same person's word to keep the pod for so long, should its job not pass. */
@@ -55,7 +59,9 @@ export type RouteAction =
   /** A person asked for what is under way: noted in its audit, nothing else. */
   | { readonly kind: "asked"; readonly requestId: string; readonly row: number; readonly actor: Actor }
   /** Another pull request has the head that this open request is for: its check is theirs as well. */
-  | { readonly kind: "also"; readonly requestId: string; readonly prNumber: number }
+  | { readonly kind: "also"; readonly requestId: string; readonly prNumber: number; readonly baseRef?: string }
+  /** Another pull request has the head whose answer this is: who caused it is remembered, should it be asked about. */
+  | { readonly kind: "heard"; readonly requestId: string; readonly prNumber: number; readonly baseRef?: string }
   /** This open request's pull request is said to target this branch now: remembered, and looked at. */
   | { readonly kind: "base"; readonly requestId: string; readonly baseRef: string }
   /** Who caused this open request, of which nobody had told before. */
@@ -118,30 +124,8 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
     case "reopened":
     case "synchronize":
     case "ready_for_review": {
-      // Row 1: always opens the request, unless there is an answer for this head that still stands.
-      const { prNumber, headSha, sender, baseRef } = signal;
-      const known = answersOf(headSha, view.ofHead);
-      const newest = known.at(-1);
-      const generation = nextGeneration(view.ofHead(headSha, "pull-request"));
-      const next = open({ ...signal, generation, row: 1, actor: sender });
-      if (newest === undefined) return [...hints, next];
-      // The webhook of this very head, later than the comparison with GitHub: it says whose permission counts.
-      const caused = (signal.action === "opened" || signal.action === "synchronize") && newest.prNumber === prNumber;
-      if (caused && endedFor(newest, "actor-unknown")) return [...hints, next];
-      if (newest.state.kind !== "concluded") {
-        if (caused && isNobodys(newest)) return [{ kind: "actor", requestId: newest.id, actor: sender }, ...hints];
-        if (newest.prNumber === prNumber || newest.alsoPulls?.includes(prNumber) === true) {
-          return hints.length > 0 ? hints : [note("a request for this head exists")];
-        }
-        return [...hints, { kind: "also", requestId: newest.id, prNumber }];
-      }
-      // Out of order, a late word about an earlier push must not end what is under way: only the reopening undoes a close.
-      const undone = signal.action === "reopened" || !endedAs(newest, "closed") || newest.prNumber !== prNumber;
-      if (undone && needsAnswer(known, prNumber)) {
-        return [...hints, next];
-      }
-      if (undone && needsAnswer(known, prNumber, baseRef)) return [...hints, { kind: "reconcile" }];
-      return hints.length > 0 ? hints : [note("a request for this head exists")];
+      const left = leavesAWord(signal, view) ? [{ kind: "reconcile" } as const] : [];
+      return [...appears(signal, view, hints), ...left];
     }
     case "labeled": {
       // Row 3: the label in force when the check said that it waits for one.
@@ -153,13 +137,69 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
     }
     case "edited":
       return edited(signal, view, hints);
+    case "closed":
+      if (leavesAWord(signal, view)) return [...hints, { kind: "reconcile" }];
+      return hints.length > 0 ? hints : [note("no open request of this pull request")];
     case "unlabeled":
     case "converted_to_draft":
-    case "closed":
       return hints.length > 0 ? hints : [note("no open request of this pull request")];
     default:
       return unreachable(signal.action, "pull request action");
   }
+}
+
+/** Row 1: always opens the request, unless there is an answer for this head that still stands. */
+function appears(
+  signal: Extract<Signal, { kind: "pull-request" }>,
+  view: RouteView,
+  hints: readonly RouteAction[],
+): readonly RouteAction[] {
+  const { prNumber, headSha, sender, baseRef } = signal;
+  const known = answersOf(headSha, view.ofHead);
+  const newest = known.at(-1);
+  const generation = nextGeneration(view.ofHead(headSha, "pull-request"));
+  const next = open({ ...signal, generation, row: 1, actor: sender });
+  if (newest === undefined) return [...hints, next];
+  // The webhook of this very head, later than the comparison with GitHub: it says whose permission counts.
+  const caused = signal.action === "opened" || signal.action === "synchronize";
+  const isOwn = newest.prNumber === prNumber;
+  if (caused && isOwn && endedFor(newest, "actor-unknown")) return [...hints, next];
+  const base = baseRef === undefined ? {} : { baseRef };
+  if (newest.state.kind !== "concluded") {
+    if (caused && isOwn && isNobodys(newest)) return [{ kind: "actor", requestId: newest.id, actor: sender }, ...hints];
+    if (isOwn || newest.alsoPulls?.includes(prNumber) === true) {
+      return hints.length > 0 ? hints : [note("a request for this head exists")];
+    }
+    return [...hints, { kind: "also", requestId: newest.id, prNumber, ...base }];
+  }
+  const fork = view.repositoryId === null ? {} : { fork: signal.headRepositoryId !== view.repositoryId };
+  // Out of order, a late word about an earlier push must not end what is under way: only the reopening undoes a close.
+  const undone = signal.action === "reopened" || !endedAs(newest, "closed") || !isOwn;
+  if (undone && needsAnswer(known, { prNumber, ...fork })) return [...hints, next];
+  const heard: readonly RouteAction[] =
+    caused && !isOwn && fork.fork !== true ? [{ kind: "heard", requestId: newest.id, prNumber, ...base }] : [];
+  const compared: readonly RouteAction[] =
+    undone && needsAnswer(known, { prNumber, baseRef, ...fork }) ? [{ kind: "reconcile" }] : [];
+  const actions = [...hints, ...heard, ...compared];
+  return actions.length > 0 ? actions : [note("a request for this head exists")];
+}
+
+/**
+ * It is gone from a head where the last word, and no good one, is its own: others with that head have none of theirs any
+ * more. The comparison with GitHub finds them, so that a lost webhook changes only the time.
+ */
+function leavesAWord(signal: Extract<Signal, { kind: "pull-request" }>, view: RouteView): boolean {
+  const { action, prNumber, headSha } = signal;
+  const last = view.ofPull(prNumber).findLast((request) => action === "closed" || request.headSha !== headSha);
+  if (last === undefined || last.state.kind !== "concluded" || isGreen(last)) return false;
+  const known = answersOf(last.headSha, view.ofHead);
+  if (known.at(-1)?.id !== last.id) return false;
+  const others = known.flatMap((one) => [
+    ...(one.prNumber === null ? [] : [String(one.prNumber)]),
+    ...(one.alsoPulls ?? []).map(String),
+    ...Object.keys(one.alsoBy ?? {}),
+  ]);
+  return others.some((other) => other !== String(prNumber));
 }
 
 /** Found by comparing with GitHub, and still early enough to be told who caused it. */
@@ -187,7 +227,7 @@ function edited(
     .map((request): RouteAction => ({ kind: "base", requestId: request.id, baseRef }));
   if (moved.length > 0) return [...moved, ...hints];
   const known = answersOf(headSha, view.ofHead);
-  const another = needsAnswer(known, prNumber, baseRef) && !needsAnswer(known, prNumber);
+  const another = needsAnswer(known, { prNumber, baseRef }) && !needsAnswer(known, { prNumber });
   return another ? [...hints, { kind: "reconcile" }] : nothing;
 }
 
@@ -401,20 +441,22 @@ export function again(
   const kind = whose?.headSha === headSha ? whose.kind : all.at(-1)?.kind;
   const newest = kind === undefined ? undefined : view.ofHead(headSha, kind).at(-1);
   if (newest === undefined) return [note("no request for this head")];
+  // Several pull requests may have this head: it is the one whose check was pressed that is asked about.
+  const asked = whose?.headSha === headSha ? whose : newest;
   return [
     {
       kind: "open",
       request: {
         kind: newest.kind,
-        prNumber: newest.prNumber,
-        headSha: newest.headSha,
-        revision: newest.revision,
-        ...(newest.group === undefined ? {} : { group: newest.group }),
+        prNumber: asked.prNumber,
+        headSha,
+        revision: asked.revision,
+        ...(asked.group === undefined ? {} : { group: asked.group }),
         generation: newest.generation + 1,
         row: 4,
         actor: by,
         // An approval dies with its generation's head; a re-run of the same head by a person is that person's word.
-        approvedBy: newest.approvedBy === null ? null : by,
+        approvedBy: asked.approvedBy === null ? null : by,
       },
     },
   ];
@@ -477,7 +519,7 @@ export function newRequest(id: string, what: NewRequest, now: number): GateReque
     approvedBy: what.approvedBy,
     actor: what.actor,
     // A person who asked for it again does not wait for CI to start once more.
-    triggerSeen: what.row === 3 || what.row === 4,
+    triggerSeen: what.triggerSeen ?? (what.row === 3 || what.row === 4),
     terms: null,
     admission: null,
     prepared: null,

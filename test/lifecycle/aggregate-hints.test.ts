@@ -76,6 +76,7 @@ it("a press on re-run at the aggregator's check never opens a request: nothing i
   };
   const view = {
     appId: APP,
+    repositoryId: "101",
     ofHead: nobody,
     ofPull: nobody,
     open: () => [],

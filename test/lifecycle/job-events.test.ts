@@ -11,6 +11,7 @@ const ACTIONS = ["queued", "waiting", "in_progress", "completed"] as const;
 const running = requestIn(states.executing());
 const view: RouteView = {
   appId: "1",
+  repositoryId: "101",
   ofHead: () => [running],
   ofPull: () => [running],
   open: () => [running],

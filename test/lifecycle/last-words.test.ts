@@ -137,6 +137,7 @@ describe("a stranger's job", () => {
   const running = requestIn(states.executing());
   const view = (request: typeof running | null): RouteView => ({
     appId: "1",
+    repositoryId: "101",
     ofHead: () => [],
     ofPull: () => [],
     open: () => [],

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { CodesOf } from "../../shared/audit/reasons.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { needsAnswer } from "../../shared/lifecycle/needs-answer.ts";
+import { heardFrom, needsAnswer } from "../../shared/lifecycle/needs-answer.ts";
 import { route, type RouteAction, type RouteView } from "../../shared/lifecycle/route.ts";
 import type { Signal } from "../../shared/lifecycle/signal.ts";
 import { verdict, type VerdictKind } from "../../shared/lifecycle/verdict.ts";
@@ -14,9 +14,13 @@ function ended<K extends VerdictKind>(kind: K, reason: CodesOf<K>, change: Chang
   return requestIn({ kind: "concluded", at: T0, verdict: verdict(kind, reason, "It ended.") }, change);
 }
 
+/** As the comparison with GitHub asks. */
+const gone = (...numbers: readonly number[]) => ({ hasLeft: (other: number) => numbers.includes(other) });
+
 function viewOf(...requests: readonly GateRequest[]): RouteView {
   return {
     appId: "1",
+    repositoryId: "101",
     ofHead: (headSha, kind) => requests.filter((one) => one.headSha === headSha && one.kind === kind),
     ofPull: (prNumber) => requests.filter((one) => one.prNumber === prNumber),
     open: () => requests.filter((one) => one.state.kind !== "concluded"),
@@ -26,7 +30,7 @@ function viewOf(...requests: readonly GateRequest[]): RouteView {
   };
 }
 
-function pull(action: "opened" | "synchronize" | "reopened", prNumber = 7): Signal {
+function pull(action: "opened" | "synchronize" | "reopened" | "closed", prNumber = 7): Signal {
   const parts = { headRepositoryId: "101", draft: false, label: null, sender: BOB };
   return { kind: "pull-request", action, prNumber, headSha: HEAD, ...parts };
 }
@@ -76,19 +80,117 @@ describe("an answer for the same commit", () => {
     ["that the App was gone", ended("cancelled", "app-removed"), true],
     ["that a user cancelled it", ended("cancelled", "cancelled-by-user"), false],
   ] as const)("%s: another is needed = %s", (_what, request, needed) => {
-    expect(needsAnswer([request], 7)).toBe(needed);
+    expect(needsAnswer([request], { prNumber: 7 })).toBe(needed);
   });
 
   it("is not asked for in turns by two pull requests", () => {
     const both = [ended("refused", "fork", { prNumber: 6 }), ended("not-required", "docs-only", { generation: 2 })];
-    expect(needsAnswer(both, 6)).toBe(false);
-    expect(needsAnswer(both, 7)).toBe(false);
+    expect(needsAnswer(both, { prNumber: 6 })).toBe(false);
+    expect(needsAnswer(both, { prNumber: 7 })).toBe(false);
   });
 
   it("is shared with the second pull request while it is being made", () => {
     const request = requestIn(states.queued());
     expect(route(pull("opened", 8), viewOf(request))).toEqual([{ kind: "also", requestId: "r1", prNumber: 8 }]);
   });
+});
+
+describe("what is not green, said of a pull request that is gone from the head", () => {
+  const own = ended("passed", "tests-passed", { admission: { ...ADMISSION, baseRef: "main" } });
+  const other = { id: "r2", prNumber: 8, generation: 2, openedAt: T0 + 1 };
+  const asking = { prNumber: 7, baseRef: "main" };
+
+  it.each([
+    ["a refusal", ended("refused", "author-not-permitted", other)],
+    ["a wait for approval", ended("awaiting-approval", "awaiting-approval", other)],
+    [
+      "a failed test for another base",
+      ended("failed", "tests-failed", { ...other, baseRef: "stage", admission: null }),
+    ],
+  ] as const)("is asked about once more: %s", (_what, word) => {
+    expect(needsAnswer([own, word], { ...asking, ...gone() })).toBe(false);
+    expect(needsAnswer([own, word], { ...asking, ...gone(8) })).toBe(true);
+    expect(needsAnswer([own, word], asking)).toBe(false);
+  });
+
+  it("stands where the commit failed for the same base", () => {
+    const failed = ended("failed", "tests-failed", { ...other, admission: { ...ADMISSION, baseRef: "main" } });
+    expect(needsAnswer([own, failed], { ...asking, ...gone(8) })).toBe(false);
+  });
+
+  it("is compared with GitHub when that is heard, and only where others have the head", () => {
+    const refused = ended("refused", "author-not-permitted", other);
+    const elsewhere = { ...pull("synchronize", 8), headSha: "b".repeat(40) } as Signal;
+    for (const signal of [pull("closed", 8), elsewhere]) {
+      expect(route(signal, viewOf(own, refused))).toContainEqual({ kind: "reconcile" });
+      expect(route(signal, viewOf(refused))).not.toContainEqual({ kind: "reconcile" });
+      const green = { ...own, openedAt: T0 + 2 };
+      expect(route(signal, viewOf(refused, green))).not.toContainEqual({ kind: "reconcile" });
+    }
+    const waits = { ...refused, alsoBy: { "9": ALICE } };
+    expect(route(pull("closed", 8), viewOf(waits))).toContainEqual({ kind: "reconcile" });
+  });
+});
+
+describe("a fork's pull request at a commit that was tested", () => {
+  const passed = ended("passed", "tests-passed", { admission: { ...ADMISSION, baseRef: "main" } });
+  const waved = ended("not-required", "docs-only", { admission: { ...ADMISSION, baseRef: "main" } });
+  const asking = { prNumber: 8, baseRef: "stage" };
+
+  it("has nothing to earn for another base, and takes nothing away", () => {
+    expect(needsAnswer([passed], { ...asking, fork: true })).toBe(false);
+    expect(needsAnswer([passed], { ...asking, fork: false })).toBe(true);
+    const opens = { ...pull("opened", 8), baseRef: "stage" } as Signal;
+    expect(route({ ...opens, headRepositoryId: "999" } as Signal, viewOf(passed))).toMatchObject([{ kind: "note" }]);
+    expect(route(opens, viewOf(passed))).toContainEqual({ kind: "reconcile" });
+  });
+
+  it("is asked about where no test was needed: what is code for its base must not be green", () => {
+    expect(needsAnswer([waved], { ...asking, fork: true })).toBe(true);
+  });
+
+  it("gives back what was earned where its refusal came to stand over it", () => {
+    const second = { id: "r2", prNumber: 8, generation: 2, openedAt: T0 + 1, baseRef: "stage", admission: null };
+    const refusal = ended("refused", "fork", second);
+    expect(needsAnswer([passed, refusal], { prNumber: 7, baseRef: "main", fork: false })).toBe(true);
+    expect(needsAnswer([waved, refusal], { prNumber: 7, baseRef: "main", fork: false })).toBe(false);
+    expect(needsAnswer([passed, refusal], { prNumber: 8, baseRef: "stage", fork: true })).toBe(false);
+  });
+});
+
+describe("who caused a second pull request at a head", () => {
+  const passed = ended("passed", "tests-passed", { admission: { ...ADMISSION, baseRef: "main" } });
+  const opens = { ...pull("opened", 8), baseRef: "stage" } as Signal;
+
+  it("is remembered with the answer that stood, for the base that was told", () => {
+    const heard = { kind: "heard", requestId: "r1", prNumber: 8, baseRef: "stage" };
+    expect(route(opens, viewOf(passed))).toContainEqual(heard);
+    expect(route({ ...opens, action: "reopened" } as Signal, viewOf(passed))).not.toContainEqual(heard);
+    const with8 = { ...passed, alsoBy: { "8": { ...BOB, baseRef: "stage" } } };
+    expect(heardFrom([with8], { prNumber: 8, baseRef: "stage" })).toEqual(BOB);
+    expect(heardFrom([with8], { prNumber: 8 })).toEqual(BOB);
+    expect(heardFrom([with8], { prNumber: 8, baseRef: "main" })).toBeNull();
+    expect(heardFrom([with8], { prNumber: 9, baseRef: "stage" })).toBeNull();
+  });
+});
+
+it("re-run asks about the pull request whose check was pressed", () => {
+  const own = ended("passed", "tests-passed");
+  const other = ended("refused", "fork", { id: "r2", prNumber: 8, generation: 2, openedAt: T0 + 1 });
+  const view = { ...viewOf(own, other), ofCheckRun: (id: string) => (id === "1" ? own : null) };
+  const press = (checkRunId: string): Signal => ({
+    kind: "check-run",
+    action: "rerequested",
+    checkRunId,
+    name: "CI GPU gate",
+    headSha: HEAD,
+    externalId: null,
+    appId: "1",
+    identifier: null,
+    sender: BOB,
+  });
+  expect(opened(route(press("1"), view))).toMatchObject([{ prNumber: 7, generation: 3, actor: BOB }]);
+  expect(opened(route(press("2"), view))).toMatchObject([{ prNumber: 8, generation: 3 }]);
 });
 
 describe("a recovery's answer is one for its pull request", () => {
@@ -332,41 +434,43 @@ describe("an answer for another base", () => {
     ["a failed test", failed],
     ["a wait for approval", ended("awaiting-approval", "awaiting-approval")],
   ] as const)("is none for this one: %s", (_what, request) => {
-    expect(needsAnswer([forBase(request, "stage")], 7, "main")).toBe(true);
-    expect(needsAnswer([forBase(request, "main")], 7, "main")).toBe(false);
-    expect(needsAnswer([forBase(request, "stage")], 7)).toBe(false);
+    expect(needsAnswer([forBase(request, "stage")], { prNumber: 7, baseRef: "main" })).toBe(true);
+    expect(needsAnswer([forBase(request, "main")], { prNumber: 7, baseRef: "main" })).toBe(false);
+    expect(needsAnswer([forBase(request, "stage")], { prNumber: 7 })).toBe(false);
   });
 
   it("counts again where both bases were answered green, and not where one was not", () => {
     const there = forBase(passed, "stage", { generation: 2 });
-    expect(needsAnswer([forBase(passed, "main"), there], 7, "main")).toBe(false);
-    expect(needsAnswer([forBase(failed, "main"), there], 7, "main")).toBe(true);
-    expect(needsAnswer([forBase(passed, "main"), forBase(failed, "main"), there], 7, "main")).toBe(true);
+    expect(needsAnswer([forBase(passed, "main"), there], { prNumber: 7, baseRef: "main" })).toBe(false);
+    expect(needsAnswer([forBase(failed, "main"), there], { prNumber: 7, baseRef: "main" })).toBe(true);
+    expect(
+      needsAnswer([forBase(passed, "main"), forBase(failed, "main"), there], { prNumber: 7, baseRef: "main" }),
+    ).toBe(true);
   });
 
   it("is not asked for in turns by two pull requests with two bases", () => {
     const other = forBase(passed, "stage", { prNumber: 6 });
     const own = forBase(passed, "main", { generation: 2 });
-    expect(needsAnswer([other], 7, "main")).toBe(true);
-    expect(needsAnswer([other, own], 6, "stage")).toBe(false);
-    expect(needsAnswer([other, own], 7, "main")).toBe(false);
+    expect(needsAnswer([other], { prNumber: 7, baseRef: "main" })).toBe(true);
+    expect(needsAnswer([other, own], { prNumber: 6, baseRef: "stage" })).toBe(false);
+    expect(needsAnswer([other, own], { prNumber: 7, baseRef: "main" })).toBe(false);
   });
 
   it("stands for all where it is red and was said of another pull request: no other answer may paint it green", () => {
-    expect(needsAnswer([forBase(failed, "stage", { prNumber: 6 })], 7, "main")).toBe(false);
+    expect(needsAnswer([forBase(failed, "stage", { prNumber: 6 })], { prNumber: 7, baseRef: "main" })).toBe(false);
   });
 
   it.each([
     ["superseded", ended("superseded", "base-moved")],
     ["refused", ended("refused", "base-changed")],
   ] as const)("that was given up for it is followed by one: %s", (_what, request) => {
-    expect(needsAnswer([request], 7)).toBe(true);
+    expect(needsAnswer([request], { prNumber: 7 })).toBe(true);
   });
 
   it("goes by what was said of the base where it ended before it was admitted", () => {
     const refused = { ...ended("refused", "author-not-permitted"), admission: null, baseRef: "stage" };
-    expect(needsAnswer([refused], 7, "main")).toBe(true);
-    expect(needsAnswer([refused], 7, "stage")).toBe(false);
+    expect(needsAnswer([refused], { prNumber: 7, baseRef: "main" })).toBe(true);
+    expect(needsAnswer([refused], { prNumber: 7, baseRef: "stage" })).toBe(false);
   });
 
   it("is compared with GitHub, since the word may be late: the word itself opens nothing", () => {

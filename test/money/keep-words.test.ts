@@ -32,6 +32,7 @@ const waiting = requestSchema.parse({
 
 const view: RouteView = {
   appId: "1",
+  repositoryId: "101",
   ofHead: () => [waiting],
   ofPull: () => [waiting],
   open: () => [],

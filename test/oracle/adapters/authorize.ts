@@ -203,6 +203,7 @@ async function automatic(run: RunEvent, github: GitHub): Promise<Decided> {
     },
     {
       appId: "1",
+      repositoryId: "101",
       ofHead: () => [],
       ofPull: () => [],
       open: () => [],
@@ -308,6 +309,7 @@ function apiPorts(
     oidcIssuerUrl: "https://issuer.test",
     allowedRepositories: new Set([REPOSITORY_ID]),
     appId: "1",
+    repositoryId: "101",
   };
   const gate = {
     useToken: async () => "fresh",
