@@ -4,7 +4,7 @@
  */
 import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
-import type { Job } from "../../shared/github/actions.ts";
+import type { Job, Run } from "../../shared/github/actions.ts";
 import { readEvidence } from "../../shared/hosted/evidence.ts";
 import { LOOK_UP_JOB } from "../../shared/hosted/prepare-jobs.ts";
 import { evaluatePreGate } from "../../shared/lifecycle/pre-gate.ts";
@@ -72,7 +72,7 @@ async function observePull(number: number, github: GitHubClient): Promise<NonNul
   };
 }
 
-/** The newest run of the trigger workflow that tests this head and has begun. */
+/** The newest run of the trigger workflow that tests this head and has begun; `want.by` has the first word. */
 async function observeTrigger(
   want: NonNullable<Want["triggerRun"]>,
   github: GitHubClient,
@@ -89,9 +89,10 @@ async function observeTrigger(
     .filter((run) => run.headRepositoryId === github.repository.id)
     .filter((run) => run.status === "in_progress" || run.status === "completed")
     .toSorted((a, b) => (b.createdAt ?? 0) - (a.createdAt ?? 0));
-  const run = begun[0];
+  const by = (run: Run) => run.triggeringActor ?? run.actor;
+  const run = begun.find((one) => want.by !== undefined && by(one)?.id === want.by) ?? begun[0];
   if (run === undefined) return { known: true, value: null };
-  const actor = run.triggeringActor ?? run.actor;
+  const actor = by(run);
   if (actor === null) return { known: false, why: "GitHub did not say who started the trigger run", retryAt: null };
   return { known: true, value: { runId: run.id, status: run.status ?? "", actor } };
 }

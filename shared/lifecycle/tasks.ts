@@ -15,7 +15,8 @@ import type { Actor } from "./signal.ts";
 
 const wantSchema = z.object({
   pull: z.number().int().positive().optional(),
-  triggerRun: z.object({ path: z.string(), headSha: z.string() }).optional(),
+  /** `by`: the account whose run it is if there are several, the newest of its own; left out: the newest of anybody's. */
+  triggerRun: z.object({ path: z.string(), headSha: z.string(), by: z.string().optional() }).optional(),
   prepareRun: runRefSchema.optional(),
   preGate: z.object({ headSha: z.string(), names: z.array(z.string()) }).optional(),
   job: z.object({ run: runRefSchema, jobName: z.string() }).optional(),

@@ -112,6 +112,20 @@ describe("a pull request that was refused at another's commit", () => {
   });
 });
 
+it.concurrent("a trigger run of another pull request at the commit does not say who caused this one", async (test) => {
+  const world = await life(test);
+  const { repository } = world;
+  const { headSha, number } = repository.openPullRequest({
+    author: "mira",
+    branch: "topic",
+    files: { "src/a.rs": "x" },
+  });
+  // Both trigger runs have begun before the first look; the newer one is the writer's.
+  repository.openPullRequest({ author: "walt", branch: "topic", asItIs: true, files: {} });
+  expect(await ended(world, headSha, 1)).toMatchObject({ prNumber: number, actor: { login: "mira" } });
+  expect(said(world, headSha)).toEqual(["#1 tests-passed"]);
+});
+
 describe("who opened a second pull request at a commit, for another base and without a trigger workflow", () => {
   const config = `${CONFIG}pre_gate: []\nworkflows:\n  trigger: none\n`;
   const second = { author: "mira", branch: "topic", base: "stage", asItIs: true, files: {} };

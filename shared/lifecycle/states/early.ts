@@ -205,7 +205,11 @@ function watchWaiting(
   const pull = followsPull(request);
   if (pull !== undefined) want.pull = pull;
   const trigger = request.terms?.workflows.trigger ?? null;
-  if (state.for === "trigger" && trigger !== null) want.triggerRun = { path: trigger, headSha: request.headSha };
+  if (state.for === "trigger" && trigger !== null) {
+    // Another pull request at this commit has a run as well: who was heard to cause this one goes first.
+    const by = request.actor === null ? {} : { by: request.actor.id };
+    want.triggerRun = { path: trigger, headSha: request.headSha, ...by };
+  }
   return go(request, state, { kind: "observe", want }, Math.max(dueAt, around.now), extras);
 }
 
