@@ -151,8 +151,10 @@ export class Aggregates {
     if (!this.configured()) return;
     const row = this.row(headSha);
     if (row?.live === true) {
-      // Two pull requests with one head: the one that is ready speaks for the commit.
-      if (row.prNumber !== prNumber && prNumber !== MERGE_GROUP && row.record.round.draft) {
+      // Two pull requests with one head: the one that is ready speaks for the commit. A merge group's is the group's, whoever
+      // has opened a pull request at it: a draft, or one that is closed again, must not hold the queue up.
+      const takesOver = prNumber === MERGE_GROUP || (row.prNumber !== MERGE_GROUP && row.record.round.draft);
+      if (row.prNumber !== prNumber && takesOver) {
         this.#sql.exec(`UPDATE aggregates SET pr_number = ? WHERE head_sha = ?`, prNumber, headSha);
         this.look(headSha, now);
       }

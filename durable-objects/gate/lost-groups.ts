@@ -6,6 +6,7 @@
  * was not announced counts only when GitHub itself started a workflow for the event `merge_group` on exactly this branch and
  * commit, which a push cannot bring about. Where no workflow listens for merge groups, only a redelivery finds a lost one.
  */
+import { QUEUE_BRANCHES } from "../../shared/authorize/siblings.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import type { NamedRef } from "../../shared/github/repository.ts";
 import type { Group } from "../../shared/lifecycle/model.ts";
@@ -15,7 +16,6 @@ import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Store } from "./store.ts";
 
-const QUEUE = "gh-readonly-queue/";
 /** Unknown branches asked about in one round; what is left over has its turn in the next. */
 const LOOKED_AT = 20;
 
@@ -33,7 +33,7 @@ export async function findGroups(
   lastRound: Millis,
   hands: GroupHands,
 ): Promise<boolean> {
-  const listed = await github.listRefs(`heads/${QUEUE}`);
+  const listed = await github.listRefs(`heads/${QUEUE_BRANCHES}`);
   if (!listed.ok) return false;
   let answered = true;
   const unknown = listed.value.flatMap((ref) => {

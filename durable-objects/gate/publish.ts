@@ -38,6 +38,9 @@ const TWINS_TRIES = 20;
 export const FINISH = "finish";
 const FINISH_TRIES = 4;
 
+/** How often it is looked whether the merge queue is done with a commit that another request would speak of, see `isTheQueues`. */
+const QUEUE_LOOK_MS: Millis = 30_000;
+
 /** The check lane's kind of task that waits for its turn, see `publishDue`. */
 export const PACED = "paced";
 /**
@@ -79,10 +82,20 @@ export async function publishCheck(
   if (task.kind === FINISH) return finish(task, request, context);
   const begins = request.check.completed && nextInSeries(request);
   const begun = !request.check.completed && request.check.series > 0 && request.check.checkRunId === null;
-  // The real verdict is published only while this is its commit's newest request of whatever kind, at each try: all of them
-  // speak in checks of one name, and GitHub shows the newest.
-  if ((begins || begun) && store.newestOfHead(request.headSha) !== request.id) {
-    return overtaken(task, request, begun, context);
+  // The real verdict is published only while this is its commit's newest request, at each try: all of them speak in checks
+  // of one name, and GitHub shows the newest.
+  if ((begins || begun) && !isNewestOfHead(request, store)) return overtaken(task, request, begun, context);
+  if (await isTheQueues(request, context)) {
+    store.putTask(
+      "check",
+      request.id,
+      "check",
+      {},
+      ports.clock.now() + QUEUE_LOOK_MS,
+      ports.clock.now(),
+      task.tries - 1,
+    );
+    return;
   }
   if (begins) {
     const check = {
@@ -144,6 +157,34 @@ export async function publishCheck(
     }
     again(task.subject);
   });
+}
+
+/**
+ * Whether no newer request speaks for this commit. A merge group's commit is the group's: a pull request that somebody opens
+ * at it takes no word from the group.
+ */
+export function isNewestOfHead(request: GateRequest, store: Store): boolean {
+  const { id, headSha, kind } = request;
+  if (kind !== "merge-group") return store.newestOfHead(headSha) === id;
+  return store.requestsOfHead(headSha, kind).at(-1)?.id === id;
+}
+
+/**
+ * Whether a merge queue still waits for this commit, and this request is not the group's. The queue takes the newest check of
+ * the name, whoever's pull request it is about: anybody can open one at a group's commit, against a base where it is
+ * documentation or from a fork that is refused, and would have the group merged or thrown out by it. So such a check waits
+ * until the queue's branch has left the commit; one that cannot be read is still there.
+ */
+async function isTheQueues({ kind, headSha }: GateRequest, { store, github }: PublishContext): Promise<boolean> {
+  if (kind === "merge-group") return false;
+  const groups = store.requestsOfHead(headSha, "merge-group");
+  if (groups.some(({ state }) => state.kind !== "concluded")) return true;
+  // The queue acts on the group's last word a moment later: until then nothing may be put over it.
+  for (const headRef of new Set(groups.flatMap(({ group }) => group?.headRef ?? []))) {
+    const branch = await github.getRef(headRef);
+    if (!branch.ok || branch.value === headSha) return true;
+  }
+  return false;
 }
 
 /** A newer request speaks for this head. A run of ours that a lost create may have made is ended; none is made. */

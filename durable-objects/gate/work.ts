@@ -16,7 +16,7 @@ import { readCost } from "./costs.ts";
 import type { Inside } from "./inside.ts";
 import { forgetLeftRunners, removeLeftRunners } from "./left-runners.ts";
 import { lostOutcome, perform } from "./perform.ts";
-import { FINISH, publishCheck } from "./publish.ts";
+import { FINISH, isNewestOfHead, publishCheck } from "./publish.ts";
 import { reconcile } from "./reconcile.ts";
 import { watchRelease } from "./release-watch.ts";
 import type { Steps } from "./steps.ts";
@@ -184,7 +184,7 @@ export class Work {
     for (const request of store.unsaidRequests(UNSAID_LOOKED_AT)) {
       const age = request.state.kind === "concluded" ? now - request.state.at : Infinity;
       if (age > STALE_MS || store.taskOf("check", request.id) !== null) continue;
-      const mayCreate = age <= UNSAID_MS && store.newestOfHead(request.headSha) === request.id;
+      const mayCreate = age <= UNSAID_MS && isNewestOfHead(request, store);
       // Counted as tried: what became of the earlier tries is looked for before anything is created.
       store.putTask("check", request.id, mayCreate ? "check" : FINISH, {}, now, now, 1);
     }

@@ -16,7 +16,10 @@ import type { AuthorizeOutcome } from "../lifecycle/tasks.ts";
 import { changedFiles, mayCauseSpending, refused, trustedWorkflows, unknown, type AuthorizePort } from "./authorize.ts";
 
 export type SiblingsPort = Pick<AuthorizePort, "getPull" | "listPullFiles" | "getFile" | "getRole"> &
-  Pick<GitHubClient, "listPullsForCommit" | "listOpenPulls">;
+  Pick<GitHubClient, "listPullsForCommit" | "listOpenPulls" | "listRefs">;
+
+/** What the names of a merge queue's branches begin with, one for each group (github-facts section 8). */
+export const QUEUE_BRANCHES = "gh-readonly-queue/";
 
 type Admitted = AuthorizeOutcome & { readonly kind: "admitted" };
 
@@ -43,7 +46,7 @@ export async function withSiblings(port: SiblingsPort, admitted: Admitted, about
     needing.push(needs.pull);
   }
   const [first] = needing;
-  if (first === undefined) return admitted;
+  if (first === undefined) return (await queueProblem(port, about)) ?? admitted;
   const problem =
     (await askingProblem(port, first, about, terms)) ?? (await siblingProblem(port, needing, about, terms));
   if (problem !== null) return problem;
@@ -52,6 +55,25 @@ export async function withSiblings(port: SiblingsPort, admitted: Admitted, about
   if ("kind" in workflows) return workflows;
   const reason = whyOf(first);
   return { ...admitted, admission: { ...admission, workflowBlobs: workflows.blobs, gpuRequired: true, reason } };
+}
+
+/**
+ * A merge queue that waits for this commit takes its check for the group's, whose change is another: nothing is said of it while
+ * one of the queue's branches is there. Whether such a branch is really a group's does not matter here. Null: none is.
+ */
+async function queueProblem(
+  port: SiblingsPort,
+  { headSha }: About,
+): Promise<(AuthorizeOutcome & { readonly kind: "unknown" }) | null> {
+  const listed = await port.listRefs(`heads/${QUEUE_BRANCHES}`);
+  if (!listed.ok) return unknown(listed.error);
+  const branch = listed.value.find(({ sha }) => sha === headSha);
+  if (branch === undefined) return null;
+  return {
+    kind: "unknown",
+    why: `the commit is a merge group's (${branch.ref}), which has a check of its own`,
+    retryAt: null,
+  };
 }
 
 /**

@@ -81,6 +81,7 @@ async function decide(stands: readonly Stand[], change: Partial<SiblingsPort> = 
       ),
     listPullsForCommit: () => Promise.resolve(ok({ items: stands.map(pullOf), complete: true })),
     listOpenPulls: () => Promise.resolve(ok({ items: stands.map(pullOf), complete: true })),
+    listRefs: () => Promise.resolve(ok([])),
     ...change,
   };
   const admission = { ...ADMISSION, baseRef: "main", gpuRequired: false, workflowBlobs: {} };
@@ -99,6 +100,16 @@ const ofDefaultBranch: Partial<SiblingsPort> = {
 };
 
 describe("a commit that is documentation for the asking pull request", () => {
+  test.each([
+    ["is one of a merge queue's", ok([{ ref: "refs/heads/gh-readonly-queue/main/pr-3-0", sha: "h1" }]), "unknown"],
+    ["is beside a merge queue", ok([{ ref: "refs/heads/gh-readonly-queue/main/pr-3-0", sha: "h2" }]), "not required"],
+    ["may be one of a merge queue's", err(DOWN), "unknown"],
+  ] as const)("and %s: the queue takes no answer but its group's", async (_, refs, expected) => {
+    const listRefs: SiblingsPort["listRefs"] = (start) =>
+      Promise.resolve(start === "heads/gh-readonly-queue/" ? refs : ok([]));
+    expect(await decide([asking()], { listRefs })).toBe(expected);
+  });
+
   test.each([
     ["documentation", other({ file: "README.md" }), "not required"],
     ["documentation from a fork", other({ file: "README.md", from: FORK, author: "eve" }), "not required"],
