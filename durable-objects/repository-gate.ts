@@ -70,9 +70,15 @@ export class RepositoryGate extends DurableObject<Env> {
     return this.#gate.accept(delivery);
   }
 
-  /** A call of a pod's start script. False for everything that is not exactly the expected call, at most ten a minute. */
+  /**
+   * A call of a pod's start script. False for everything that is not exactly the expected call, at most ten a minute. Calls
+   * with neither of the attempt's nonces are counted apart, or whoever reads an attempt's id in a check could keep a rented
+   * pod from proving itself until its time is over; so are those with the one that the job's code may know.
+   */
   async podCall(attemptId: string, nonce: string, word: PodWord): Promise<boolean> {
-    if (!this.#gate.knowsAttempt(attemptId) || !this.#podCalls.take(attemptId, systemClock.now())) return false;
+    if (!this.#gate.knowsAttempt(attemptId)) return false;
+    const whose = (await this.#gate.nonceOf(attemptId, nonce)) ?? "nobody";
+    if (!this.#podCalls.take(`${attemptId} ${whose}`, systemClock.now())) return false;
     return this.#gate.podCall(attemptId, nonce, word);
   }
 

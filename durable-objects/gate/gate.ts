@@ -23,7 +23,7 @@ import { MoneyTable } from "./money-table.ts";
 import { obeyOperator, type OperatorAnswer, type OperatorWord } from "./operator.ts";
 import { releaseParked } from "./parked.ts";
 import { sha256Hex } from "./perform.ts";
-import { takePodCall, type PodWord } from "./pod-call.ts";
+import { takePodCall, whoseNonce, type PodWord } from "./pod-call.ts";
 import type { GatePorts, Sql } from "./ports.ts";
 import { takeRemoval, type RemovedPod } from "./removals.ts";
 import { noteWord, retainPod, type RetainAnswer, type RetainWord } from "./retention.ts";
@@ -155,6 +155,12 @@ export class Gate {
     const stopped = this.#ports.sql.transaction(() => this.#steps.stop(requestId, word));
     this.#loop.arm();
     return stopped;
+  }
+
+  /** Which of this attempt's two nonces this is; null: neither. */
+  async nonceOf(attemptId: string, nonce: string): Promise<PodWord["kind"] | null> {
+    const hash = await sha256Hex(nonce);
+    return whoseNonce(this.store.attempt(attemptId), hash);
   }
 
   /**

@@ -21,6 +21,16 @@ export type PodWord =
       readonly upMs?: Millis | null;
     };
 
+/** Which word a nonce with this hash may say for an attempt; null: none. */
+export function whoseNonce(
+  known: { readonly proofHash: string | null; readonly exitHash: string | null } | null,
+  nonceHash: string,
+): PodWord["kind"] | null {
+  if (known === null) return null;
+  if (known.proofHash !== null && sameDigest(nonceHash, known.proofHash)) return "proof";
+  return known.exitHash !== null && sameDigest(nonceHash, known.exitHash) ? "exit" : null;
+}
+
 /** Inside a transaction of the caller's. False: it is not exactly the expected call, or its proof is not good enough. */
 export function takePodCall(
   attemptId: string,
@@ -31,8 +41,7 @@ export function takePodCall(
   now: Millis,
 ): boolean {
   const known = store.attempt(attemptId);
-  const expected = word.kind === "proof" ? known?.proofHash : known?.exitHash;
-  if (known === null || expected === null || expected === undefined || !sameDigest(nonceHash, expected)) return false;
+  if (known === null || whoseNonce(known, nonceHash) !== word.kind) return false;
   const event: GateEvent =
     word.kind === "proof"
       ? {

@@ -95,19 +95,18 @@ describe("a pod's calls", () => {
     expect(await call("proof", PROOF_NONCE, PROOF, "101/a999")).toBe(NOTHING);
   });
 
-  it("after ten calls in a minute even the right nonce is too late, and only for that attempt", async () => {
+  it("strangers who know an attempt's id and no nonce, however often they call, keep no pod from its proof", async () => {
     await bought();
-    for (let guess = 0; guess < 10; guess += 1) {
-      expect(await call("proof", `0000000000000000000000000000000${guess}`, PROOF)).toBe(NOTHING);
+    for (let guess = 10; guess < 40; guess += 1) {
+      expect(await call("proof", `000000000000000000000000000000${guess}`, PROOF)).toBe(NOTHING);
     }
-    expect(await call("proof", PROOF_NONCE, PROOF)).toBe(NOTHING);
+    expect(await call("proof", PROOF_NONCE, PROOF)).toBe("204 ");
   });
 
-  it("nine wrong calls leave room for the right one", async () => {
+  it("after ten calls in a minute with the right nonce the next one is too many, and only with that nonce", async () => {
     await bought();
-    for (let guess = 0; guess < 9; guess += 1) {
-      expect(await call("proof", `0000000000000000000000000000000${guess}`, PROOF)).toBe(NOTHING);
-    }
+    for (let count = 0; count < 10; count += 1) expect(await call("proof", EXIT_NONCE, PROOF)).toBe(NOTHING);
+    expect(await call("exit", EXIT_NONCE, { reason: "runner-exited", code: 0 })).toBe(NOTHING);
     expect(await call("proof", PROOF_NONCE, PROOF)).toBe("204 ");
   });
 });
