@@ -112,7 +112,7 @@ function readJob(file: WorkflowFile, item: YamlEntry): Job {
     node,
     name: { text: textOf(name) ?? item.key, at: textOf(name) === undefined ? item.at : (name?.at ?? item.at) },
     needs: itemsOf(get(node, "needs")).flatMap((need) => textOf(need) ?? []),
-    condition: textOf(get(node, "if")) ?? "",
+    condition: conditionOf(node),
     labels: labelsOf(node),
     steps: itemsOf(steps).map((step) => {
       const stepUses = get(step, "uses");
@@ -126,6 +126,18 @@ function readJob(file: WorkflowFile, item: YamlEntry): Job {
     }),
     uses: uses?.kind === "scalar" ? uses : undefined,
   };
+}
+
+/**
+ * What a job or a step is run by, without the `${{ }}` around the whole of it; empty without an `if`. Where anything else stands
+ * beside such a part, be it a line break at the end of a block of text, GitHub puts its value into the text, and a text that is
+ * not empty holds always: `${{ a }} && b` runs whatever `a` is.
+ */
+export function conditionOf(node: YamlNode): string {
+  const text = textOf(get(node, "if")) ?? "";
+  const whole = /^\$\{\{((?:(?!\}\})[^])*)\}\}$/.exec(text)?.[1];
+  if (whole !== undefined) return whole.trim();
+  return text.includes("${{") ? "true" : text;
 }
 
 /** Every label `runs-on` can name: literals, the branches of a conditional expression, the values of a matrix. */
@@ -267,7 +279,7 @@ export function untrustedCode(job: Job): Position | undefined {
 
 /** Does the workflow run on this branch's code only: pushes to the default branch, schedules, or an explicit test of the ref? */
 export function isMainOnly(job: Job, step: Step | undefined, defaultBranch: string): boolean {
-  const guards = `${job.condition} ${textOf(get(step?.node, "if")) ?? ""}`;
+  const guards = `${job.condition} ${step === undefined ? "" : conditionOf(step.node)}`;
   const plain = !guards.includes("||") && !guards.includes("!(");
   const asked = [`'refs/heads/${defaultBranch}'`, `format('refs/heads/{0}', ${DEFAULT_BRANCH})`];
   if (plain && asked.some((ref) => guards.includes(`github.ref == ${ref}`))) return true;

@@ -69,10 +69,17 @@ export const queueMaxWithCancel: Rule = {
 
 /** Values of an event that nobody outside can give a shape that matters: numbers, ids, commit ids. */
 const HARMLESS =
-  /(?:\.number|\.id|\.sha|\.action|_sha|\.before|\.after|\.run_attempt|\.repository\.default_branch|\.draft|\.merged)$/;
+  /(?:\.number|\.id|\.sha|\.action|_sha|\.before|\.after|\.run_attempt|\.repository\.default_branch|\.draft|\.merged)$/i;
 
+/** Names in any case, as GitHub takes them; a whole context has everything that is in it. */
 const OUTSIDE =
-  /\b(?:github\.event\.[\w.*-]+|github\.head_ref|github\.ref_name|inputs\.[\w-]+|github\.event\.inputs\.[\w-]+)/g;
+  /(?<![\w.-])(?:github\.event(?![\w-])(?:\.[\w.*-]+)?|github\.head_ref|github\.ref_name|inputs\.[\w-]+|(?:github|inputs)(?![\w.-]))/gi;
+
+/** The names that an expression reads, in one way of writing: `github['head_ref']` is `github.head_ref`. Texts are no names. */
+function namesIn(expression: string): readonly string[] {
+  const plain = expression.replaceAll(/\s*\[\s*'([\w-]+)'\s*\]/g, ".$1").replaceAll(/'(?:[^']|'')*'/g, "''");
+  return [...plain.matchAll(OUTSIDE)].map(([name]) => name);
+}
 
 export const scriptInjection: Rule = {
   id: "script-injection",
@@ -89,9 +96,7 @@ export const scriptInjection: Rule = {
         for (const scalar of [step.run, /github-script@/.test(step.uses?.text ?? "") ? script : undefined]) {
           if (scalar?.kind !== "scalar") continue;
           for (const expression of expressionsIn(scalar)) {
-            const bad = [...expression.text.matchAll(OUTSIDE)]
-              .map(([name]) => name)
-              .find((name) => !isHarmless(job.file, name));
+            const bad = namesIn(expression.text).find((name) => !isHarmless(job.file, name));
             if (bad !== undefined) found(at(job, expression.at), `'${bad}' is pasted into a script.`);
           }
         }

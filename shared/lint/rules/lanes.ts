@@ -41,10 +41,19 @@ export const hardwareJobWithoutProbe: Rule = {
   },
 };
 
-/** The probe's answer must be a conjunct: an `||` would let the job past it. */
+/** The probe's answer must be a conjunct, as it is: an `||`, a `!` before it or a comparison behind it would let the job past it. */
 function admits(condition: string, probe: string): boolean {
-  const asked = condition.replaceAll('"', "'").includes(`needs.${probe}.outputs.available == 'true'`);
-  return asked && !condition.includes("||");
+  if (condition.includes("||")) return false;
+  const conjuncts = withoutBrackets(condition)
+    .split("&&")
+    .map((part) => withoutBrackets(part).replaceAll('"', "'"));
+  return conjuncts.includes(`needs.${probe}.outputs.available == 'true'`);
+}
+
+/** Without the brackets around the whole of it. */
+function withoutBrackets(expression: string): string {
+  const inner = /^\(([^()]*(?:\(\)[^()]*)*)\)$/.exec(expression.trim())?.[1];
+  return inner === undefined ? expression.trim() : withoutBrackets(inner);
 }
 
 export const unknownLane: Rule = {
