@@ -138,6 +138,20 @@ const pullAnswer = pullFields
 
 /** A submodule's or a link's patch is a few lines; nothing more of a patch is ever looked at. */
 const PATCH_KEPT = 600;
+/** The first line of a patch that has one line at most on each side: a link's is such, and its target may be long. */
+const ONE_LINE = /^@@ -(?:0,0|1) \+(?:0,0|1) @@/;
+const LINE_KEPT = 100;
+
+/** Of lines that may be a link's all are kept, or their ends, by which a link is told, would be cut off. */
+function keptOf(patch: string): string {
+  const kept = ONE_LINE.test(patch)
+    ? patch
+        .split("\n", 6)
+        .map((line) => line.slice(0, LINE_KEPT))
+        .join("\n")
+    : patch;
+  return kept.slice(0, PATCH_KEPT);
+}
 
 const fileAnswer = z
   .object({
@@ -154,7 +168,7 @@ const fileAnswer = z
     status: file.status,
     sha: file.sha,
     changes: file.changes,
-    patch: file.patch === null ? null : file.patch.slice(0, PATCH_KEPT),
+    patch: file.patch === null ? null : keptOf(file.patch),
   }));
 
 const comparisonAnswer = z

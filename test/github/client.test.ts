@@ -1,3 +1,4 @@
+import { fromListedFile } from "../../shared/policy/changes.ts";
 import { describe, expect, it } from "vitest";
 import { createGitHubAppClient } from "../../shared/github/app-client.ts";
 import { createEtagCache } from "../../shared/github/etag.ts";
@@ -126,6 +127,22 @@ describe("the changed files of a pull request", () => {
       patch: "@".repeat(600),
     });
     expect(stub.calls(`GET ${R}/pulls/7/files`).map(pageOf)).toEqual([1, 2]);
+  });
+
+  it.each([
+    ["new", `@@ -0,0 +1 @@\n+${"./".repeat(2_000)}src\n\\ No newline at end of file`, "added"],
+    [
+      "led elsewhere",
+      `@@ -1 +1 @@\n-${"a/".repeat(900)}\n\\ No newline at end of file\n+${"b/".repeat(900)}\n\\ No newline at end of file`,
+      "modified",
+    ],
+  ])("are links however long what they lead to is: %s", async (_, patch, status) => {
+    const link = { filename: "docs/a", status, sha: shaOf("c"), changes: 1, patch };
+    const { client } = stubClient({ [`GET ${R}/pulls/7/files`]: pages([link]) });
+    const listed = await client.listPullFiles(7);
+    const [file] = listed.ok ? listed.value.files : [];
+    expect(file?.patch?.length).toBeLessThanOrEqual(600);
+    expect(file === undefined ? null : fromListedFile(file).special).toBe("symlink");
   });
 
   it.each([
