@@ -11,7 +11,15 @@ import { aggregatorRules } from "../config/aggregator-rules.ts";
 import { toMillis } from "../config/limits.ts";
 import type { RepositoryConfig } from "../config/schema.ts";
 import type { Millis } from "../ports.ts";
-import { aggregate, type Aggregate, type AggregatorRules, type ObservedCheck } from "./aggregator.ts";
+import {
+  aggregate,
+  EARLIER_LIFE_MS,
+  isAcceptable,
+  timeOf,
+  type Aggregate,
+  type AggregatorRules,
+  type ObservedCheck,
+} from "./aggregator.ts";
 
 /** What is kept of a head between two looks. */
 export const roundSchema = z.object({
@@ -79,9 +87,10 @@ export function judgeRound(
 ): RoundAnswer {
   const rules = rulesOf(config, ownAppId);
   const { graceMs, timeoutMs } = aggregatorLimits(config);
-  const checks = withoutOvertaken(facts.checks, rules);
+  const present = withoutOvertaken(facts.checks, rules, now - graceMs);
   const judge = (round: Round): Aggregate => {
     const { startedAt, bornAt } = round;
+    const checks = now > startedAt + graceMs ? withUnrepeated(present, rules, bornAt) : present;
     const { switches, headRef, draft } = facts;
     return aggregate({
       rules,
@@ -129,15 +138,49 @@ function rulesOf(config: RepositoryConfig, ownAppId: string): AggregatorRules {
 
 /**
  * Leaves out checks that one they wait for has overtaken: when a probe runs again, the job behind it is still the one of
- * the attempt before, until GitHub makes a new one.
+ * the attempt before, until GitHub makes a new one. Where it has made none a while after (`since`), what had gone wrong counts
+ * again: to start something under the name of the other must not make it absent.
  */
-function withoutOvertaken(checks: readonly ObservedCheck[], rules: AggregatorRules): readonly ObservedCheck[] {
-  const newestStart = new Map<string, Millis>();
-  for (const { name, startedAt } of checks) newestStart.set(name, Math.max(startedAt ?? 0, newestStart.get(name) ?? 0));
-  return checks.filter(({ name, startedAt }) => {
+function withoutOvertaken(
+  checks: readonly ObservedCheck[],
+  rules: AggregatorRules,
+  since: Millis,
+): readonly ObservedCheck[] {
+  const newest = new Map<string, ObservedCheck>();
+  for (const check of checks) {
+    const other = newest.get(check.name);
+    if (other === undefined || (check.startedAt ?? 0) > (other.startedAt ?? 0)) newest.set(check.name, check);
+  }
+  return checks.filter((check) => {
+    const { name, startedAt } = check;
     if (startedAt === null || !Object.hasOwn(rules.waitsFor, name)) return true;
-    return (rules.waitsFor[name] ?? []).every((before) => (newestStart.get(before) ?? 0) <= startedAt);
+    const before = (rules.waitsFor[name] ?? []).flatMap((other) => newest.get(other) ?? []);
+    const overtaking = before.filter((other) => (other.startedAt ?? 0) > startedAt);
+    if (overtaking.length === 0) return true;
+    return !isAcceptable(check) && overtaking.every((other) => other.completedAt !== null && other.completedAt < since);
   });
+}
+
+/**
+ * With what went wrong, or still runs, since an earlier life of the commit and was not repeated in this one. Most workflows do
+ * not run again when a draft becomes ready: what they found there would else be absent, and absence is accepted of most names.
+ */
+function withUnrepeated(
+  checks: readonly ObservedCheck[],
+  rules: AggregatorRules,
+  bornAt: Millis,
+): readonly ObservedCheck[] {
+  const isEarlier = (check: ObservedCheck): boolean => timeOf(check) < bornAt - EARLIER_LIFE_MS;
+  const told = new Set(checks.filter((check) => !isEarlier(check)).map(({ name, appId }) => `${appId} ${name}`));
+  const last = new Map<string, ObservedCheck>();
+  for (const check of checks) {
+    const whose = `${check.appId} ${check.name}`;
+    if (told.has(whose) || !rules.required.includes(check.name)) continue;
+    const other = last.get(whose);
+    if (other === undefined || timeOf(check) >= timeOf(other)) last.set(whose, check);
+  }
+  const unrepeated = [...last.values()].filter((check) => !isAcceptable(check));
+  return [...checks, ...unrepeated.map((check) => ({ ...check, startedAt: bornAt }))];
 }
 
 function held(result: Aggregate, round: Round, graceMs: Millis, now: Millis): Aggregate {

@@ -329,12 +329,18 @@ function isNewer(check: ObservedCheck, other: ObservedCheck): boolean {
   return check.id.length === other.id.length ? check.id > other.id : check.id.length > other.id.length;
 }
 
-function timeOf(check: ObservedCheck): Millis {
+/** When a check is taken to have begun; 0: long ago. */
+export function timeOf(check: ObservedCheck): Millis {
   return check.startedAt ?? check.createdAt ?? check.completedAt ?? 0;
 }
 
 function isActive(check: ObservedCheck | undefined): boolean {
   return check !== undefined && ACTIVE.has(check.status);
+}
+
+/** Whether it has ended in something that an ordinary name may end in. */
+export function isAcceptable(check: ObservedCheck): boolean {
+  return !isActive(check) && ACCEPTED.has(check.conclusion ?? "");
 }
 
 function hasFailed(check: ObservedCheck | undefined): boolean {

@@ -222,3 +222,44 @@ describe("what the check says", () => {
     expect(endedView("The pull request was closed").conclusion).toBe("cancelled");
   });
 });
+
+describe("what went wrong and was not repeated", () => {
+  /** Ready three minutes after it was last seen as a draft, and looked at when the grace is over. */
+  function ready(checks: (at: number) => readonly ObservedCheck[], before: readonly ObservedCheck[]) {
+    const draft = judge(firstRound(T0), facts(before, { draft: true }), T0 + 10 * MINUTE).round;
+    const at = T0 + 11 * MINUTE;
+    const first = judge(draft, facts([...before, ...checks(at)], { draftAt: T0 + 10 * MINUTE }), at);
+    const given = facts([...before, ...checks(at)], { draftAt: T0 + 10 * MINUTE });
+    return { first: first.result, later: judge(first.round, given, at + 2 * MINUTE + 1).result };
+  }
+  const gate = (at: number) => [check("CI GPU gate", "success", at)];
+
+  it("in a draft is red when it is ready: most workflows do not run again for that", () => {
+    const { first, later } = ready(gate, [check("Docs", "failure", T0)]);
+    expect(first.decision).toBe("wait");
+    expect(later).toMatchObject({ decision: "fail", failed: [{ name: "Docs", why: "not-accepted" }] });
+  });
+
+  it("and is still running since it was a draft is waited for", () => {
+    expect(ready(gate, [check("Docs", null, T0)]).later).toMatchObject({ decision: "wait", running: ["Docs"] });
+  });
+
+  it("is forgotten where it ran again, and a draft's success never counts", () => {
+    const again = (at: number) => [...gate(at), check("Docs", "success", at)];
+    expect(ready(again, [check("Docs", "failure", T0)]).later.decision).toBe("pass");
+    const gone = ready(() => [], [check("Docs", "success", T0), check("CI GPU gate", "success", T0)]).later;
+    expect(gone).toMatchObject({ decision: "fail", failed: [{ name: "CI GPU gate", why: "never-reported" }] });
+  });
+
+  it("counts although another check of the name that it waits for began later", () => {
+    const config = configFrom({
+      required_checks: [{ name: "Hardware", waits_for: ["Build"], app_id: "99" }, { name: "Build" }],
+      aggregator: { name: "Required checks" },
+    });
+    const hardware = check("Hardware", "failure", T0 + MINUTE, { appId: "99" });
+    const build = check("Build", "success", T0 + 10 * MINUTE);
+    const at = (now: number) => judgeRound(firstRound(T0), facts([hardware, build]), config, OWN, now).result;
+    expect(at(T0 + 12 * MINUTE)).toMatchObject({ decision: "wait", delayed: ["Hardware"] });
+    expect(at(T0 + HOUR)).toMatchObject({ decision: "fail", failed: [{ name: "Hardware", why: "not-accepted" }] });
+  });
+});
