@@ -16,7 +16,16 @@ export interface Note {
 }
 
 export function configNotes(config: RepositoryConfig): readonly Note[] {
-  return [...moneyNotes(config), ...proofNotes(config)];
+  return [...moneyNotes(config), ...proofNotes(config), ...aggregatorNotes(config)];
+}
+
+/** The gate's own check always reports, so that it must says nothing about whether anybody's CI ran. */
+function aggregatorNotes({ aggregator, required_checks: checks, check: own }: RepositoryConfig): readonly Note[] {
+  const { name, registration_grace: grace } = aggregator;
+  const reports = checks.some(({ name: one, report }) => report === "must" && one !== own.name);
+  if (name === null || checks.length === 0 || reports) return [];
+  const say = `No check of a workflow has to report. Where no workflow starts at all (a commit message with [skip ci], a conflict, a fork's run that waits for approval), all of them are absent, and \`${name}\` is green after ${grace} s. Write \`report: must\` at one that reports for every change.`;
+  return [{ key: "required_checks", say }];
 }
 
 function proofNotes({ gpu }: RepositoryConfig): readonly Note[] {

@@ -54,6 +54,25 @@ describe("the proof without a kernel", () => {
   });
 });
 
+describe("an aggregator over checks that may all be absent", () => {
+  const keys = (
+    report: "may-skip" | "must" | "must-on-release",
+    name = "Unit tests",
+    aggregator: string | null = "All",
+  ) =>
+    configNotes(configFrom({ required_checks: [{ name: "Docs" }, { name, report }], aggregator: { name: aggregator } }))
+      .map(({ key }) => key)
+      .filter((key) => key === "required_checks");
+
+  it("is told, because it is green where no workflow has started", () => {
+    expect(keys("may-skip")).toEqual(["required_checks"]);
+    expect(keys("must-on-release")).toEqual(["required_checks"]);
+    expect(keys("must", "CI GPU gate")).toEqual(["required_checks"]);
+    expect(keys("must")).toEqual([]);
+    expect(keys("may-skip", "Unit tests", null)).toEqual([]);
+  });
+});
+
 describe("a keeping that cannot be granted", () => {
   it("the defaults rent too dear a GPU for an hour of keeping, and say so", () => {
     const [[key, say] = ["", ""], ...more] = told({});
