@@ -27,7 +27,10 @@ export type Subject =
   | { readonly kind: "over"; readonly why: string }
   | Unread;
 
-export type SubjectPort = Pick<GitHubClient, "getPull" | "getRef" | "listCommitsBetween" | "listPullsForCommit">;
+export type SubjectPort = Pick<
+  GitHubClient,
+  "repository" | "getPull" | "getRef" | "listCommitsBetween" | "listPullsForCommit"
+>;
 
 export interface SubjectContext {
   readonly store: Pick<Store, "requestsOfHead" | "isHeadParked">;
@@ -39,10 +42,10 @@ export async function readSubject(
   config: RepositoryConfig | null,
   context: SubjectContext,
 ): Promise<Subject> {
-  return row.prNumber === MERGE_GROUP ? readGroup(row, config, context) : readPull(row, context.github);
+  return row.prNumber === MERGE_GROUP ? readGroup(row, config, context) : readPull(row, config, context.github);
 }
 
-async function readPull(row: AggregateRow, github: SubjectPort): Promise<Subject> {
+async function readPull(row: AggregateRow, config: RepositoryConfig | null, github: SubjectPort): Promise<Subject> {
   const pull = await github.getPull(row.prNumber);
   if (!pull.ok) {
     const gone = pull.error.reason === "not-found" || pull.error.reason === "gone";
@@ -50,7 +53,35 @@ async function readPull(row: AggregateRow, github: SubjectPort): Promise<Subject
   }
   if (pull.value.state !== "open") return { kind: "over", why: "The pull request was closed" };
   if (pull.value.headSha !== row.headSha) return { kind: "over", why: "Superseded by a newer commit" };
-  return { kind: "open", headRef: pull.value.headRef, draft: pull.value.draft };
+  const { headRef, draft } = pull.value;
+  const release = await releaseRefAt(row.headSha, headRef, releasePrefix(config), github);
+  return release.ok ? { kind: "open", headRef: release.value ?? headRef, draft } : release.error;
+}
+
+/**
+ * The release branch of this repository that is at the commit and has an open pull request, if the speaking pull request's is
+ * none. The check is the commit's, and anybody may open one at it from a fork, under a name that asks for less. Null: there is
+ * no such, or nothing depends on it.
+ */
+async function releaseRefAt(
+  headSha: string,
+  headRef: string,
+  prefix: string | null,
+  github: SubjectPort,
+): Promise<Result<string | null, Unread>> {
+  if (prefix === null || headRef.startsWith(prefix)) return ok(null);
+  const pulls = await github.listPullsForCommit(headSha);
+  if (!pulls.ok) {
+    return pulls.error.reason === "not-found" ? ok(null) : err(notRead("The commit's pull requests", pulls.error));
+  }
+  const release = pulls.value.items.find(
+    (pull) =>
+      pull.state === "open" &&
+      pull.headSha === headSha &&
+      pull.headRepositoryId === github.repository.id &&
+      pull.headRef.startsWith(prefix),
+  );
+  return ok(release?.headRef ?? null);
 }
 
 /** A group is waited for while its request is open, and while the queue keeps its branch at this commit. */
