@@ -65,6 +65,12 @@ export interface MergeGroupInput {
 /** A group that was announced just now may have a branch that GitHub does not show everywhere yet. */
 const NEW_GROUP_MS: Millis = 30_000;
 
+/**
+ * A member's check that is being made anew is waited for so long after the group was opened. Another pull request at the
+ * member's commit has it asked about once more, anybody's from a fork included, and that takes seconds.
+ */
+const MEMBER_CHECK_MS: Millis = 120_000;
+
 export async function authorizeMergeGroup(port: MergeGroupPort, input: MergeGroupInput): Promise<Authorized> {
   const rules = await readRules(port, input);
   if ("outcome" in rules) return { outcome: rules.outcome, config: null };
@@ -270,7 +276,7 @@ function strayOf(
   return null;
 }
 
-/** Whether the newest check of ours on a member's head is a success. Any other conclusion, known or not, is none. */
+/** Whether the newest check of ours on a member's head is a success. Any other conclusion, known or not, is none; of one that is being made nobody knows yet. */
 async function hasSuccess(
   port: Pick<MergeGroupPort, "listCheckRunsForRef">,
   pull: Pull,
@@ -282,7 +288,11 @@ async function hasSuccess(
   if (!runs.ok) return unknown(runs.error);
   if (!runs.value.complete) return false;
   const ours = runs.value.items.filter((run) => run.name === name && run.appId === input.appId);
-  return ours.length > 0 && ours.every((run) => run.status === "completed" && run.conclusion === "success");
+  const ended = ours.filter((run) => run.status === "completed");
+  if (ours.length === 0 || ended.some((run) => run.conclusion !== "success")) return false;
+  if (ended.length === ours.length) return true;
+  if (input.now - input.openedAt >= MEMBER_CHECK_MS) return false;
+  return { kind: "unknown", why: `the check of #${pull.number} is being made anew`, retryAt: null };
 }
 
 async function groupChange(

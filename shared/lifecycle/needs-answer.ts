@@ -48,7 +48,7 @@ export function needsAnswer(ofHead: readonly GateRequest[], asking: Asking): boo
   if (last.state.kind !== "concluded") return false;
   const word = last.state.verdict;
   return (
-    isOver(word, ofHead, asking.prNumber) ||
+    isOver(last, word, ofHead, asking) ||
     isForAnotherBase(last, word, ofHead, asking) ||
     isOfOneThatLeft(last, word, asking) ||
     isForks(last, word, ofHead, asking)
@@ -77,7 +77,7 @@ export function heardFrom(ofHead: readonly GateRequest[], { prNumber, baseRef }:
   return { id: heard.id, login: heard.login };
 }
 
-function isOver(word: Verdict, ofHead: readonly GateRequest[], prNumber: number | null): boolean {
+function isOver(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[], asking: Asking): boolean {
   switch (word.kind) {
     case "closed":
       return true;
@@ -87,9 +87,10 @@ function isOver(word: Verdict, ofHead: readonly GateRequest[], prNumber: number 
       return word.reason === "app-removed" || word.reason === "repository-gone";
     case "refused":
       if (word.reason === "base-changed") return true;
-      return prNumber !== null && ofHead.every((request) => request.prNumber !== prNumber);
+      return isNew(ofHead, asking);
     case "not-required":
-      return prNumber !== null && ofHead.every((request) => request.prNumber !== prNumber);
+      // For the same base it is the same change: what needs no test for the one needs none for the other.
+      return isNew(ofHead, asking) && (asking.baseRef === undefined || baseOf(last) !== asking.baseRef);
     case "passed":
     case "reused":
     case "failed":
@@ -101,6 +102,11 @@ function isOver(word: Verdict, ofHead: readonly GateRequest[], prNumber: number 
     default:
       return unreachable(word.kind, "verdict");
   }
+}
+
+/** Nothing was ever said at this head about this pull request. */
+function isNew(ofHead: readonly GateRequest[], { prNumber }: Asking): boolean {
+  return prNumber !== null && ofHead.every((request) => request.prNumber !== prNumber);
 }
 
 /**

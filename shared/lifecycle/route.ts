@@ -175,11 +175,11 @@ function appears(
   const fork = view.repositoryId === null ? {} : { fork: signal.headRepositoryId !== view.repositoryId };
   // Out of order, a late word about an earlier push must not end what is under way: only the reopening undoes a close.
   const undone = signal.action === "reopened" || !endedAs(newest, "closed") || !isOwn;
-  if (undone && needsAnswer(known, { prNumber, ...fork })) return [...hints, next];
+  const needed = undone && needsAnswer(known, { prNumber, baseRef, ...fork });
+  if (needed && needsAnswer(known, { prNumber, ...fork })) return [...hints, next];
   const heard: readonly RouteAction[] =
     caused && !isOwn && fork.fork !== true ? [{ kind: "heard", requestId: newest.id, prNumber, ...base }] : [];
-  const compared: readonly RouteAction[] =
-    undone && needsAnswer(known, { prNumber, baseRef, ...fork }) ? [{ kind: "reconcile" }] : [];
+  const compared: readonly RouteAction[] = needed ? [{ kind: "reconcile" }] : [];
   const actions = [...hints, ...heard, ...compared];
   return actions.length > 0 ? actions : [note("a request for this head exists")];
 }

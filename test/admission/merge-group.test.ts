@@ -180,6 +180,36 @@ describe("a merge group that is no more", () => {
   });
 });
 
+describe("a member's check that is being made anew", () => {
+  const showing = (...shown: readonly (string | null)[]): Partial<MergeGroupPort> => ({
+    listCheckRunsForRef: () => {
+      const items = shown.map((conclusion) => {
+        const status = conclusion === null ? "in_progress" : "completed";
+        return { name: NAME, appId: APP, status, conclusion } as never;
+      });
+      return Promise.resolve(ok({ items, complete: true }));
+    },
+  });
+
+  test("is waited for, as another pull request at the commit has it asked for", async () => {
+    for (const shown of [showing(null), showing("success", null)]) {
+      expect(await decide(PLAIN, { ageMs: 119_999 }, shown)).toMatchObject({ kind: "unknown" });
+      expect(await decide(PLAIN, { ageMs: 120_000 }, shown)).toMatchObject({ kind: "members" });
+    }
+  });
+
+  test("is not waited for beside one that is not green, or where there is none", async () => {
+    for (const shown of [
+      showing(),
+      showing("failure"),
+      showing("failure", null),
+      showing(null, "success", "cancelled"),
+    ]) {
+      expect(await decide(PLAIN, {}, shown)).toMatchObject({ kind: "members" });
+    }
+  });
+});
+
 describe("the members of a merge group", () => {
   const withPull = (world: World, ...more: readonly Stand[]): World => ({ ...world, pulls: [...world.pulls, ...more] });
   const members = async (world: World) => {

@@ -137,6 +137,13 @@ describe("a fork's pull request at a commit that was tested", () => {
   const waved = ended("not-required", "docs-only", { admission: { ...ADMISSION, baseRef: "main" } });
   const asking = { prNumber: 8, baseRef: "stage" };
 
+  it("is the same change for the same base: what needs no test there needs none here", () => {
+    expect(needsAnswer([waved], { prNumber: 8, baseRef: "main" })).toBe(false);
+    const same = { ...pull("opened", 8), headRepositoryId: "999", baseRef: "main" } as Signal;
+    expect(route(same, viewOf(waved))).toMatchObject([{ kind: "note" }]);
+    expect(opened(route({ ...same, baseRef: "stage" } as Signal, viewOf(waved)))).toMatchObject([{ prNumber: 8 }]);
+  });
+
   it("has nothing to earn for another base, and takes nothing away", () => {
     expect(needsAnswer([passed], { ...asking, fork: true })).toBe(false);
     expect(needsAnswer([passed], { ...asking, fork: false })).toBe(true);
