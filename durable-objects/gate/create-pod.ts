@@ -94,6 +94,8 @@ export async function createPod(
       },
     },
   });
+  // The look and the account took their time: whoever was told to end meanwhile rents nothing.
+  if (!context.sending()) return { kind: "stopped" };
   const sentAt = ports.clock.now();
   if (!body.ok) {
     const detail = `The create request cannot be sent: ${body.error.reason}.`;

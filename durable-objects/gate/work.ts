@@ -124,9 +124,10 @@ export class Work {
     const refused = isStale(request, store.lock()) ? refusedTo(parsed) : null;
     let begun = task;
     const sending = (): boolean => {
-      if (parsed.kind !== "dispatch-prepare") return true;
-      // Told to end meanwhile, by somebody or before a crash: nothing is started that would have to be cancelled.
+      if (parsed.kind !== "dispatch-prepare" && parsed.kind !== "create-pod") return true;
+      // Told to end meanwhile, by somebody or before a crash: nothing is started or rented that would have to be ended.
       if (store.request(task.subject)?.stop !== null) return false;
+      if (parsed.kind === "create-pod") return store.hasTask(begun.id);
       const marked = store.rewordTask(begun, { ...parsed, sent: true });
       begun = marked ?? begun;
       return marked !== null;

@@ -298,7 +298,9 @@ export type CreateOutcome =
   /** The account does not stand behind it now: no create was sent. */
   | { readonly kind: "held-back"; readonly because: "buying-paused" | "account-unreachable"; readonly detail: string }
   /** The runner's single-use configuration lived in memory only and is gone: no create was sent. */
-  | { readonly kind: "secret-lost" };
+  | { readonly kind: "secret-lost" }
+  /** The request was told to end while it was looked at: no create was sent. */
+  | { readonly kind: "stopped" };
 
 export type LookUpOutcome =
   | {

@@ -121,6 +121,7 @@ export const outcomes: OutcomeTable = {
     obsolete: { kind: "obsolete", which: "head-moved" },
     "held-back": { kind: "held-back", because: "buying-paused", detail: "Buying is paused." },
     "secret-lost": { kind: "secret-lost" },
+    stopped: { kind: "stopped" },
   },
   "look-up-pod": {
     listed: { kind: "listed", startedAt: T0, complete: true, pods: [] },

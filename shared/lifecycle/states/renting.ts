@@ -85,7 +85,10 @@ export function created(
         : verdict("infrastructure", "account-unreachable", outcome.detail);
     return endWith(request, state, attempt, ended, around);
   }
-  if (outcome.kind === "secret-lost") return retry(request, state, attempt, SAME_CLOCK, around);
+  // A word to stop is obeyed there as well.
+  if (outcome.kind === "secret-lost" || outcome.kind === "stopped") {
+    return retry(request, state, attempt, SAME_CLOCK, around);
+  }
   const { candidates } = state.plan;
   const { walk, action } = afterAnswer(
     state.walk,
@@ -137,7 +140,7 @@ function nothingBought(request: GateRequest): GateRequest {
   return { ...request, counts: { ...request.counts, startupFailures: 0 } };
 }
 
-function answerOf(outcome: Exclude<CreateOutcome, { kind: "obsolete" | "held-back" | "secret-lost" }>): CreateAnswer {
+function answerOf(outcome: Exclude<CreateOutcome, { kind: "obsolete" | "held-back" | "secret-lost" | "stopped" }>): CreateAnswer {
   switch (outcome.kind) {
     case "created":
       return { kind: "created" };
