@@ -451,8 +451,19 @@ describe("a pod that exits or is lost", () => {
     expect(again.verdict).toMatchObject({ kind: "infrastructure", reason: "pod-lost" });
   });
 
-  test("N30: a pod missing from one list and unknown to one GET is not lost yet", () => {
+  test("N06, N127: a newborn that RunPod does not show yet is not lost, however early its runner is at work", () => {
     const story = running();
+    story.lookUntil(T0 + LIMITS.newbornGrace, GONE);
+    expect(story.kind).toBe("executing");
+    story.observe(seen(TESTING));
+    story.observe(GONE);
+    expect(story.kind).toBe("executing");
+    story.observe(GONE);
+    expect(story.state("cleaning").verdict).toMatchObject({ reason: "pod-lost" });
+  });
+
+  test("N30: a pod missing from one list and unknown to one GET is not lost yet", () => {
+    const story = running({ attempt: attemptAt("online", { createSentAt: T0 - LIMITS.newbornGrace }) });
     story.observe(GONE);
     story.observe(seen(TESTING));
     story.observe(GONE);
