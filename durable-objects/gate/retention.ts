@@ -250,7 +250,8 @@ export function keptPods(store: Store, now: Millis): readonly PodView[] {
     const { attempt, retained } = strayRecord(row, store);
     const line = store.ledgerLine(row.pod_id);
     if (retained === undefined || line === null) return [];
-    const { price_per_hour: pricePerHour, paid_from: since } = line;
+    const since = line.paid_from;
+    const pricePerHour = attempt.pod?.pricePerHour ?? line.price_per_hour;
     return [
       {
         podId: row.pod_id,

@@ -353,8 +353,9 @@ function follow(
   store.audit(now, null, audit("stray.proven-gone", "reap-late-pod", { pod: podId, paidMs: window?.ms ?? null }));
 }
 
-/** A stray as the removal steps want it: a pod, and nothing on GitHub's side. */
-function strayAttempt(podId: string, since: Millis, pricePerHour: number | null, createSentAt = since): Attempt {
+/** A stray as the removal steps want it: a pod, and nothing on GitHub's side. One that has stopped shows 0, which is no price. */
+function strayAttempt(podId: string, since: Millis, told: number | null, createSentAt = since): Attempt {
+  const pricePerHour = told !== null && told > 0 ? told : null;
   return {
     id: `stray-${podId}`,
     number: 0,

@@ -168,7 +168,8 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
   }
   // A newborn is missing from lists and unknown to GET for a while (N06, N127), also with its runner already at work.
   const newborn = now - (attempt.createSentAt ?? attempt.paidFrom ?? 0) < limits.newbornGrace;
-  if (state.absent >= 2 && !newborn) return giveUp(request, state, "pod-lost", "RunPod no longer knows the pod.", around);
+  if (state.absent >= 2 && !newborn)
+    return giveUp(request, state, "pod-lost", "RunPod no longer knows the pod.", around);
   if (silentSince !== null && state.idleSince !== null) {
     // Both at once for that long: a pod that idles while it sets up is no reason, nor is a busy one in an outage.
     const since = Math.max(silentSince, state.idleSince);

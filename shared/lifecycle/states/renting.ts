@@ -140,7 +140,9 @@ function nothingBought(request: GateRequest): GateRequest {
   return { ...request, counts: { ...request.counts, startupFailures: 0 } };
 }
 
-function answerOf(outcome: Exclude<CreateOutcome, { kind: "obsolete" | "held-back" | "secret-lost" | "stopped" }>): CreateAnswer {
+function answerOf(
+  outcome: Exclude<CreateOutcome, { kind: "obsolete" | "held-back" | "secret-lost" | "stopped" }>,
+): CreateAnswer {
   switch (outcome.kind) {
     case "created":
       return { kind: "created" };
@@ -180,7 +182,8 @@ function havePod(
         podId: pod.id,
         gpuId: pod.gpuId,
         tier: attempt.candidate?.tier ?? "",
-        pricePerHour: pod.pricePerHour,
+        // 0 is what a pod shows that does not run: no price.
+        pricePerHour: owned.pod?.pricePerHour ?? null,
         paidFrom: owned.paidFrom ?? paidFrom,
       },
     ],
