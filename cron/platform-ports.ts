@@ -4,10 +4,11 @@
 import { boardClient } from "../durable-objects/board-client.ts";
 import { githubApp, githubClientFor, logLine, runpodClientFor } from "../durable-objects/platform.ts";
 import { ACCOUNT_NAME } from "../durable-objects/runpod-account.ts";
-import { readSettings, type Settings } from "../durable-objects/settings.ts";
+import { readBackstopSettings, readSettings, type Settings } from "../durable-objects/settings.ts";
 import { createGitHubAppClient } from "../shared/github/app-client.ts";
 import { timeoutSignal, untilAborted } from "../shared/http.ts";
 import { systemClock } from "../shared/ports.ts";
+import type { BackstopPorts } from "./backstop-alone.ts";
 import { NotDue } from "./not-due.ts";
 import type { BooksPorts, CronGitHub, CronPorts, ReapBudget } from "./ports.ts";
 import { once, readRun } from "./read-run.ts";
@@ -60,6 +61,20 @@ export function platformCron(env: Env): CronPorts | null {
     books: { ...books, account: notDue.billing(books.account, systemClock) },
     board: boardClient(env.FLEET_BOARD),
     limits: settings.value.reapLimits,
+    clock: systemClock,
+    log: logLine,
+  };
+}
+
+/** For the time in which `platformCron` gives nothing. Null when not even this much is configured. */
+export function platformBackstop(env: Env): BackstopPorts | null {
+  const settings = readBackstopSettings(env);
+  if (settings === null) return null;
+  return {
+    deployment: settings.deployment,
+    // Nothing is asked of GraphQL here.
+    runpod: runpodClientFor({ ...settings, runpodGraphqlUrl: settings.runpodApiUrl }),
+    limits: settings.reapLimits,
     clock: systemClock,
     log: logLine,
   };

@@ -111,7 +111,9 @@ export function runnerReleasesFor(settings: Settings): NonNullable<GatePorts["ru
 /** What this isolate knows of the quota of the deployment's one RunPod key. */
 const reserve = new DeletionReserve();
 
-export function runpodClientFor(settings: Settings): RunPodClient {
+export function runpodClientFor(
+  settings: Pick<Settings, "runpodApiKey" | "runpodApiUrl" | "runpodGraphqlUrl">,
+): RunPodClient {
   return createRunPodClient({
     apiKey: settings.runpodApiKey,
     baseUrl: settings.runpodApiUrl,

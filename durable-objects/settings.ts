@@ -162,3 +162,22 @@ export function readSettings(env: object): Result<Settings, readonly string[]> {
     },
   });
 }
+
+/** What the backstop needs to enforce itself alone; see `cron/backstop-alone.ts`. */
+export type BackstopSettings = Pick<Settings, "deployment" | "runpodApiKey" | "runpodApiUrl" | "reapLimits">;
+
+const backstopSchema = settingsSchema.pick({ DEPLOYMENT: true, RUNPOD_API_KEY: true, RUNPOD_API_URL: true });
+
+/** The little that is needed to delete what was rented, whatever is wrong with the rest; null when that does not read either. */
+export function readBackstopSettings(env: object): BackstopSettings | null {
+  const parsed = backstopSchema.safeParse(env);
+  if (!parsed.success) return null;
+  const limits = limitsText.safeParse("DEPLOYMENT_LIMITS" in env ? env.DEPLOYMENT_LIMITS : "");
+  const backstopMs = limits.success ? limits.data.backstop : DEFAULT_REAP_LIMITS.backstopMs;
+  return {
+    deployment: parsed.data.DEPLOYMENT,
+    runpodApiKey: parsed.data.RUNPOD_API_KEY,
+    runpodApiUrl: parsed.data.RUNPOD_API_URL,
+    reapLimits: { ...DEFAULT_REAP_LIMITS, backstopMs },
+  };
+}

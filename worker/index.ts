@@ -1,6 +1,7 @@
 /** Wiring only: the Worker's handlers and the Durable Object classes it exports. */
+import { backstopAlone } from "../cron/backstop-alone.ts";
 import { runCron } from "../cron/index.ts";
-import { platformCron } from "../cron/platform-ports.ts";
+import { platformBackstop, platformCron } from "../cron/platform-ports.ts";
 import { createApp } from "./app.ts";
 import { mountCostsApi } from "./costs-api.ts";
 import { mountExplainApi } from "./explain-api.ts";
@@ -25,6 +26,8 @@ mountSweepApi(app, (env) => ({
 export default {
   fetch: (request, env, context) => app.fetch(request, env, context),
   scheduled: async (_controller, env) => {
-    await runCron(platformCron(env));
+    const ports = platformCron(env);
+    // A faulty deploy must not let run on what was rented before it.
+    await (ports === null ? backstopAlone(platformBackstop(env)) : runCron(ports));
   },
 } satisfies ExportedHandler<Env>;

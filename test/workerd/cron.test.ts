@@ -28,11 +28,14 @@ const PATIENCE = { timeout: 20_000 };
 let pods: StubPod[] = [];
 let deleted: string[] = [];
 let runpodDown = false;
+/** A pod that RunPod does not delete. */
+let stuck = "";
 
 beforeEach(() => {
   pods = [];
   deleted = [];
   runpodDown = false;
+  stuck = "";
   vi.spyOn(console, "log").mockImplementation(() => undefined);
   vi.spyOn(globalThis, "fetch").mockImplementation(async (input, init) => {
     const url = new URL(input instanceof Request ? input.url : input);
@@ -42,6 +45,7 @@ beforeEach(() => {
     if (url.host !== "runpod.test" || runpodDown) return new Response("not here", { status: 599 });
     const id = /^\/v2\/pods\/(\w+)$/.exec(url.pathname)?.[1];
     if (init?.method === "DELETE" && id !== undefined) {
+      if (id === stuck) return new Response("not now", { status: 500 });
       deleted.push(id);
       pods = pods.filter((one) => one.id !== id);
       return new Response(null, { status: 204 });
@@ -64,10 +68,10 @@ function pod(id: string, ageMs: number, deployment = "gpu-gate"): StubPod {
   return { id, createdAt: new Date(Date.now() - ageMs).toISOString(), deployment };
 }
 
-async function tick(): Promise<void> {
+async function tick(change: Partial<Env> = {}): Promise<void> {
   const context = createExecutionContext();
   const controller = createScheduledController({ cron: "* * * * *", scheduledTime: new Date() });
-  await worker.scheduled(controller, env);
+  await worker.scheduled(controller, { ...env, ...change });
   await waitOnExecutionContext(context);
 }
 
@@ -124,6 +128,39 @@ describe("a cron tick", () => {
     const read = await boardClient(env.FLEET_BOARD).read();
     expect(read).toMatchObject({ ok: true, value: { pods: null, gates: [{ id: "101", answered: true }] } });
     expect(JSON.stringify(read)).toContain("No list from RunPod");
+  });
+});
+
+describe("a deployment whose configuration does not read", () => {
+  it.each<[string, Partial<Env>]>([
+    ["a secret is missing", { GITHUB_WEBHOOK_SECRET: "" }],
+    ["its limits are no JSON", { DEPLOYMENT_LIMITS: "{per_month: 1" }],
+    ["an address is none", { OIDC_ISSUER_URL: "tomorrow" }],
+  ])("I3: still deletes its own pods beyond the backstop: %s", async (_what, change) => {
+    pods = [pod("mine", 7_300_000), pod("young", 60_000), pod("theirs", 7_300_000, "another")];
+    await tick(change);
+    expect(deleted).toEqual(["mine"]);
+    // No object was asked: none of them starts.
+    expect(await boardClient(env.FLEET_BOARD).read()).toEqual({ ok: true, value: null });
+  });
+
+  it("touches nothing where the key, or whose pods they are, is what does not read", async () => {
+    pods = [pod("mine", 7_300_000)];
+    await tick({ RUNPOD_API_KEY: "" });
+    await tick({ DEPLOYMENT: "GPU gate" });
+    expect(deleted).toEqual([]);
+  });
+
+  it("goes on after a pod that RunPod does not delete, and after a list that it does not give", async () => {
+    const broken = { GITHUB_WEBHOOK_SECRET: "" };
+    pods = [pod("stuck", 7_300_000), pod("mine", 7_300_000)];
+    runpodDown = true;
+    await tick(broken);
+    expect(deleted).toEqual([]);
+    runpodDown = false;
+    stuck = "stuck";
+    await tick(broken);
+    expect(deleted).toEqual(["mine"]);
   });
 });
 
