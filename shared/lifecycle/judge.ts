@@ -156,9 +156,14 @@ export function bootedBy({ boot }: Attempt, upMs: Millis | null, now: Millis): A
   return { ...boot, containerAt: Math.min(boot.containerAt ?? saidAt, saidAt) };
 }
 
-/** The instant setup and lifetime are measured from: the first start time we stored, else our create time. */
-export function paidStart(attempt: Attempt): Millis {
-  return attempt.pod?.startedAt ?? attempt.createSentAt ?? attempt.paidFrom ?? 0;
+/**
+ * The instant setup and lifetime are measured from: the first start time we stored, else our create time. That start is in
+ * RunPod's clock, and ours bounds it: no pod starts before its create was sent, or after its runner was seen online.
+ */
+export function paidStart({ pod, createSentAt, paidFrom, onlineAt }: Attempt): Millis {
+  const asked = createSentAt ?? paidFrom ?? 0;
+  const told = pod?.startedAt ?? asked;
+  return Math.max(asked, Math.min(told, onlineAt ?? told));
 }
 
 /** Whether the declared test step was entered: running or ended, and not skipped. */

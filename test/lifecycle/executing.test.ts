@@ -259,8 +259,23 @@ describe("deadlines", () => {
     expect(nextDeadline(states.executing({ attempt: started }), requestIn(state))).toBe(T0 + LIMITS.setup);
   });
 
+  test.each([
+    ["an hour ahead", 3_600 * SECOND, T0 + 60 * SECOND],
+    ["an hour behind", -3_600 * SECOND, T0],
+  ])(
+    "RunPod's clock %s neither stretches nor cuts them: no pod starts before our create or after its runner is online",
+    (_what, skew, from) => {
+      const attempt = attemptAt("online", { onlineAt: T0 + 60 * SECOND });
+      const started = attempt.pod === null ? null : { ...attempt.pod, startedAt: T0 + 30 * SECOND + skew };
+      const state = states.executing({ attempt: { ...attempt, pod: started } });
+      expect(nextDeadline(state, requestIn(state))).toBe(from + LIMITS.setup);
+      const testing = { ...state, testsStarted: true };
+      expect(nextDeadline(testing, requestIn(testing))).toBe(from + LIMITS.lifetime);
+    },
+  );
+
   test("N34: the hard backstop counts from our create, whatever RunPod says of the start", () => {
-    const attempt = attemptAt("online");
+    const attempt = attemptAt("online", { onlineAt: T0 + 5_000 * SECOND });
     const late = { ...attempt, pod: attempt.pod === null ? null : { ...attempt.pod, startedAt: T0 + 5_000 * SECOND } };
     const story = running({ attempt: late, testsStarted: true });
     story.lookUntil(T0 + 7_200 * SECOND, { ...seen(TESTING), pod: UNREAD });
