@@ -8,6 +8,7 @@
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { GatePorts } from "./ports.ts";
+import { mayYetHave } from "./standing.ts";
 import type { Steps } from "./steps.ts";
 import type { Store } from "./store.ts";
 import { beginRemoved, ownerOf, strayOrdered } from "./strays.ts";
@@ -58,9 +59,5 @@ function hasOrdered({ state }: GateRequest): boolean {
 
 /** A create without an answer may have bought it: its attempt then opens the line, and has to close it. */
 function isLookedFor({ attemptId }: RemovedPod, store: Store): boolean {
-  if (attemptId === null) return false;
-  return store.openRequests().some((request) => {
-    const attempt = "attempt" in request.state ? request.state.attempt : null;
-    return attempt !== null && attempt.id === attemptId && attempt.pod === null;
-  });
+  return attemptId !== null && store.openRequests().some((request) => mayYetHave(request, attemptId));
 }

@@ -4,6 +4,7 @@
  * The list is older than the answer: a pod that was proven gone after the list began is still in it. Such a pod is
  * somebody's who has done their work, not a stray.
  */
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { retentionOf } from "./retention.ts";
 import type { Store } from "./store.ts";
@@ -41,11 +42,19 @@ export function podStanding(store: Store, question: PodQuestion, listedAt: Milli
   return { kind: known || stray !== null ? "closed" : "unknown", since };
 }
 
-/** A create whose answer is not here yet may have bought any pod that names its attempt. */
-function ownedByOpenRequest(store: Store, question: PodQuestion): boolean {
+/** The open request whose attempt has this pod, or may yet turn out to have it. */
+function ownedByOpenRequest(store: Store, { podId, attemptId }: PodQuestion): boolean {
   return store.openRequests().some((request) => {
     const attempt = "attempt" in request.state ? request.state.attempt : null;
-    if (attempt === null) return false;
-    return attempt.pod === null ? attempt.id === question.attemptId : attempt.pod.id === question.podId;
+    return attempt?.pod?.id === podId || (attemptId !== null && mayYetHave(request, attemptId));
   });
+}
+
+/**
+ * A create whose answer is not here yet may have bought any pod that names its attempt. Once the look-up has ended without
+ * one, the name is closed, although what is left of the attempt may take minutes more: nobody would take a late pod over.
+ */
+export function mayYetHave({ state }: GateRequest, attemptId: string): boolean {
+  if (state.kind !== "provisioning" || state.step === "teardown") return false;
+  return state.attempt !== null && state.attempt.pod === null && state.attempt.id === attemptId;
 }

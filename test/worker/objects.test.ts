@@ -8,6 +8,7 @@ import { migrate } from "../../durable-objects/gate/schema.ts";
 import { podStanding } from "../../durable-objects/gate/standing.ts";
 import { Store } from "../../durable-objects/gate/store.ts";
 import type { Attempt } from "../../shared/lifecycle/model.ts";
+import { attemptAt, requestIn, states } from "../lifecycle/fixtures.ts";
 import { nodeSql } from "../support/node-sql.ts";
 import { BOARD, T0 } from "./ports.ts";
 import { ATTEMPT, POD, request } from "./request.ts";
@@ -28,6 +29,29 @@ describe("the standing of a pod at its gate", () => {
   it("a pod that names the attempt whose create has no answer yet may be the one we bought", () => {
     const question = { podId: "p2", attemptId: "a2" };
     expect(podStanding(store(ATTEMPT), question, listedAt).kind).toBe("current");
+  });
+
+  it.each([
+    ["its attempt is being closed and another follows", states.provisioning("teardown")],
+    ["its request ends, and its run is still being cancelled", states.cleaning("cancel")],
+    ["its run is read to its end", states.cleaning("await-run")],
+    ["GitHub keeps its registration", states.cleaning("deregister")],
+  ])("I1: a pod that appears after the look-up has found none is closed at first sight: %s", (_what, state) => {
+    const sql = nodeSql();
+    migrate(sql);
+    const held = new Store(sql);
+    const attempt = attemptAt("ambiguous");
+    held.saveRequest(requestIn({ ...state, attempt }));
+    expect(podStanding(held, { podId: "late", attemptId: attempt.id }, listedAt).kind).toBe("closed");
+  });
+
+  it("while it is looked for it is current", () => {
+    const sql = nodeSql();
+    migrate(sql);
+    const held = new Store(sql);
+    const attempt = attemptAt("ambiguous");
+    held.saveRequest(requestIn(states.provisioning("look-up", { attempt })));
+    expect(podStanding(held, { podId: "late", attemptId: attempt.id }, listedAt).kind).toBe("current");
   });
 
   it("the attempt's pod is current by its id, whatever its tags say; a second one under its name is not", () => {
