@@ -297,8 +297,10 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
           }
         }
         const next: string | null = page.data.pagination?.nextCursor ?? null;
-        // Older answers have no `pagination` at all: then this page was everything.
-        if (page.data.pagination?.hasNextPage !== true) {
+        // Older answers have no `pagination` at all: then this page was everything. One that names a next page without saying
+        // that there is one is not the end: what stands on it would count as gone.
+        const more = page.data.pagination?.hasNextPage ?? (next !== null && next !== "");
+        if (!more) {
           reachedEnd = true;
           break;
         }

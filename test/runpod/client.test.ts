@@ -249,6 +249,16 @@ describe("listPods", () => {
     }
   });
 
+  test("a page that names the next one is not the end, although it does not say that there is one", async () => {
+    const { client, calls } = rig(
+      json({ pods: [pod("a")], pagination: { nextCursor: "1" } }),
+      json({ pods: [pod("b")], pagination: { nextCursor: null } }),
+    );
+    const list = await client.listPods();
+    expect(list).toMatchObject({ ok: true, value: { complete: true, pods: [{ id: "a" }, { id: "b" }] } });
+    expect(calls).toHaveLength(2);
+  });
+
   test.each([
     ["names no cursor", { hasNextPage: true }],
     ["names an empty cursor", { hasNextPage: true, nextCursor: "" }],
