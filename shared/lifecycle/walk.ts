@@ -7,7 +7,8 @@
  *  - 429: the only answer retried under the same name;
  *  - any other transient answer: looked up first, then retried once, as the next attempt at the same candidate;
  *  - a second transient failure at one candidate moves on to the next one;
- *  - 400 without capacity words: the next candidate; if every candidate says so the request itself is wrong.
+ *  - 400 without capacity words: the next candidate; if every candidate says so the request itself is wrong;
+ *  - 403 for a pool: the next candidate; if every candidate says so the key may rent nothing.
  *
  * A request gets the time that is left, a sleep at most that. A sleep that uses up the clock ends the walk when it is over;
  * an answer that comes late is still taken.
@@ -40,8 +41,10 @@ export type WalkAction =
   | { readonly kind: "sleep"; readonly ms: Millis; readonly attempt: "same" | "new" }
   | { readonly kind: "look-up" }
   | { readonly kind: "bought" }
-  | { readonly kind: "exhausted"; readonly reason: "capacity" | "request-invalid" | "walk-deadline" }
+  | { readonly kind: "exhausted"; readonly reason: Exhaustion }
   | { readonly kind: "stop"; readonly reason: CodesOf<"infrastructure"> };
+
+export type Exhaustion = "capacity" | "request-invalid" | "no-access" | "walk-deadline";
 
 export interface WalkRules {
   readonly clockMs: Millis;
@@ -163,8 +166,15 @@ function advance(walk: Walk): Walk {
 function exhausted(walk: Walk, candidates: readonly Candidate[]): Extract<WalkAction, { kind: "exhausted" }> {
   // Every candidate answered 400 without capacity words: the candidates are fine, what we send is not.
   const allInvalid = walk.invalid > 0 && walk.invalid >= candidates.length;
-  return { kind: "exhausted", reason: allInvalid ? "request-invalid" : "capacity" };
+  if (allInvalid) return { kind: "exhausted", reason: "request-invalid" };
+  // Nor is it a shortage where each was refused to this key: another try later would end alike.
+  const { tried } = walk;
+  const noAccess =
+    tried.length > 0 && tried.length >= candidates.length && tried.every((row) => row.answer === NO_ACCESS);
+  return { kind: "exhausted", reason: noAccess ? "no-access" : "capacity" };
 }
+
+const NO_ACCESS = "no access to this pool";
 
 function said(answer: CreateAnswer): string {
   switch (answer.kind) {
@@ -177,7 +187,7 @@ function said(answer: CreateAnswer): string {
     case "ambiguous":
       return "unclear answer";
     case "skip":
-      return answer.why === "invalid" ? "invalid" : "no access to this pool";
+      return answer.why === "invalid" ? "invalid" : NO_ACCESS;
     case "stop":
       return answer.reason;
   }

@@ -213,6 +213,20 @@ describe("capacity", () => {
     expect(story.verdict.reason).toBe("request-invalid");
   });
 
+  test("a key that RunPod gives no access at any candidate is named as that; one shortage among them is a shortage", () => {
+    const refused = { kind: "skip", why: "pool", detail: "403", elapsedMs: 1 } as const;
+    const story = planned().reachCreate();
+    for (const _ of CANDIDATES) story.answer("create-pod", refused);
+    story.remove();
+    expect(story.verdict).toMatchObject({ kind: "infrastructure", reason: "provider-key" });
+
+    const short = planned().reachCreate();
+    short.answer("create-pod", { kind: "capacity", elapsedMs: 1 });
+    for (const _ of CANDIDATES.slice(1)) short.answer("create-pod", refused);
+    short.remove();
+    expect(short.verdict.reason).toBe("capacity");
+  });
+
   test("balance stops everything", () => {
     const story = planned().reachCreate();
     story.answer("create-pod", { kind: "stop", reason: "balance", detail: "No money.", elapsedMs: 1 });

@@ -25,7 +25,7 @@ import type { Done, Task } from "../tasks.ts";
 import { advanceTeardown, beginTeardown, type TeardownMove, type TeardownScope } from "../teardown.ts";
 import { RUNNER_REFUSED, saysDeprecated } from "../last-words.ts";
 import { verdict, type Verdict } from "../verdict.ts";
-import { afresh, afterRejection, nextRequest, slept, type WalkRules } from "../walk.ts";
+import { afresh, afterRejection, nextRequest, slept, type Exhaustion, type WalkRules } from "../walk.ts";
 import { book, ledgerClose, markLoud, scopeOf, startCleaning } from "./cleaning.ts";
 import { limitsOf } from "./early.ts";
 
@@ -135,7 +135,7 @@ function exhausted(because: Verdict, more: string): Verdict {
     : { ...because, detail };
 }
 
-export function exhaustion(reason: "capacity" | "request-invalid" | "walk-deadline"): Verdict {
+export function exhaustion(reason: Exhaustion): Verdict {
   switch (reason) {
     case "capacity":
       return verdict("infrastructure", "capacity", "None of the reviewed GPUs was free. Re-run this check later.");
@@ -144,6 +144,12 @@ export function exhaustion(reason: "capacity" | "request-invalid" | "walk-deadli
         "infrastructure",
         "request-invalid",
         "RunPod refused the request itself for every candidate: the configuration needs a look, not another try.",
+      );
+    case "no-access":
+      return verdict(
+        "infrastructure",
+        "provider-key",
+        "RunPod gives this deployment's key no access to any of the reviewed GPUs: the key needs a look, not another try.",
       );
     case "walk-deadline":
       return verdict(
