@@ -11,6 +11,7 @@ import { audit, type AuditNote } from "../../shared/lifecycle/step.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { podIsGone, type Pod } from "../../shared/runpod/pod.ts";
 import { GPU_GATE_TAGS } from "../../shared/runpod/tags.ts";
+import { MoneyTable } from "./money-table.ts";
 import type { OperatorAnswer, OperatorWord } from "./operator.ts";
 import type { GatePorts, PodListing } from "./ports.ts";
 import type { Store } from "./store.ts";
@@ -105,6 +106,10 @@ function decide(
     return no("No pod of it is left in RunPod's list; ask again in ten seconds, and a second list frees the lock.");
   }
   store.setMeta(MARK, "");
+  // What it had rented is paid for on its own lines, and nobody can settle the rest: set aside for good, it would be missing
+  // from every cap for ever. The account hears of it by comparing the books.
+  const unused = new MoneyTable(ports.sql).open().filter((row) => row.request_id === requestId);
+  for (const row of unused) store.settleMoney(row.attempt_id, null);
   hands.freeLock();
   return { done: true, detail: "RunPod has no pod of it; the GPU lock is free, and the next in the queue has it." };
 }

@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { CONFIG } from "../../local/world/opening-day.ts";
 import { nodeSql } from "../support/node-sql.ts";
+import { MoneyTable } from "../../durable-objects/gate/money-table.ts";
 import { migrate } from "../../durable-objects/gate/schema.ts";
 import { Store } from "../../durable-objects/gate/store.ts";
 import { newRequest } from "../../shared/lifecycle/route.ts";
@@ -71,13 +72,13 @@ describe("a holder of the GPU lock that does not read", () => {
     ({ action, requestId, by: "operator", reason: "it hangs", micros: null }) as const;
 
   /** A gate whose holder of the lock has a pod, somebody waiting behind it, and a record that does not read. */
-  function stuck() {
-    const life = lives.find((one) => one.name.startsWith("executing"));
-    if (life === undefined) throw new Error("there is a stored life that executes");
+  function stuck(name = "executing with a pod") {
+    const life = lives.find((one) => one.name === name);
+    if (life === undefined) throw new Error("there is no such stored life");
     const sql = nodeSql();
     restore(life, sql);
     const rented = rentedIn(life, sql);
-    if (rented === null) throw new Error("it has a pod");
+    if (rented === null) throw new Error("it has a pod, or has asked for one");
     sql.exec(`UPDATE requests SET record = '{"id":"of next year"}' WHERE id = ?`, life.request);
     const outside = goOn(sql, life.at, repositoryOf(life));
     const { store } = outside.gate;
@@ -122,6 +123,28 @@ describe("a holder of the GPU lock that does not read", () => {
     await work(120);
     expect(next === null ? null : store.request(next)?.state.kind).toBe("concluded");
   });
+
+  it.each(["provisioning: create, call under way", "provisioning: look-up", "executing with a pod"])(
+    "gives back what was set aside for it with the lock, and counts what it has cost: %s",
+    async (name) => {
+      const { gate, store, holder, pass, work, sql } = stuck(name);
+      const open = () => new MoneyTable(sql).open().map((row) => row.attempt_id);
+      expect(open().filter((id) => id.startsWith(`${holder}-`))).toHaveLength(1);
+      const [before] = open();
+      // Its pod was to be kept as well.
+      const line = { requestId: holder, prNumber: null, authorId: null, micros: 500_000, at: 0 };
+      store.reserveMoney({ ...line, attemptId: `${before}-keep` });
+      pass(3);
+      for (let times = 0; times < 20 && store.lock().holder === holder; times += 1) {
+        await gate.releaseParked(word("release", holder));
+        await work(1);
+      }
+      expect(store.lock().holder).not.toBe(holder);
+      expect(open().filter((id) => id.startsWith(`${holder}-`))).toEqual([]);
+      const spent = sql.exec(`SELECT state FROM money WHERE attempt_id = ? AND micros > 0`, before ?? "");
+      expect(spent).toEqual(name.startsWith("executing") ? [{ state: "spent" }] : []);
+    },
+  );
 
   it("keeps it while the list is not whole, and while a pod under its name may not show yet", async () => {
     const { gate, store, holder, podId, pass, pods, rented, cut } = stuck();
