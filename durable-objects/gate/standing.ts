@@ -18,7 +18,7 @@ export interface PodQuestion {
 export interface PodStanding {
   /** `current`: somebody here looks after it. `closed`: its attempt is over. `unknown`: never heard of. */
   readonly kind: "current" | "closed" | "unknown";
-  /** Since when we have paid for it, by our own ledger; null when no line is there. */
+  /** Since when we have paid for it, by our own ledger, or when we asked for it; null when we know neither. */
   readonly since: Millis | null;
   /** Somebody's word keeps it: there is a record to read before it is removed. */
   readonly retained?: boolean;
@@ -28,7 +28,8 @@ export interface PodStanding {
 export function podStanding(store: Store, question: PodQuestion, listedAt: Millis): PodStanding {
   const line = store.ledgerLine(question.podId);
   const since = line?.paid_from ?? null;
-  if (ownedByOpenRequest(store, question)) return { kind: "current", since };
+  const owner = ownerAmongOpen(store, question);
+  if (owner !== undefined) return { kind: "current", since: since ?? askedSince(owner) };
   const stray = store.stray(question.podId);
   // A kept pod whose end has come is nobody's any more, should its own removal not begin.
   const kept = retentionOf(store, question.podId);
@@ -43,8 +44,8 @@ export function podStanding(store: Store, question: PodQuestion, listedAt: Milli
 }
 
 /** The open request whose attempt has this pod, or may yet turn out to have it. */
-function ownedByOpenRequest(store: Store, { podId, attemptId }: PodQuestion): boolean {
-  return store.openRequests().some((request) => {
+function ownerAmongOpen(store: Store, { podId, attemptId }: PodQuestion): GateRequest | undefined {
+  return store.openRequests().find((request) => {
     const attempt = "attempt" in request.state ? request.state.attempt : null;
     return attempt?.pod?.id === podId || (attemptId !== null && mayYetHave(request, attemptId));
   });
@@ -57,4 +58,12 @@ function ownedByOpenRequest(store: Store, { podId, attemptId }: PodQuestion): bo
 export function mayYetHave({ state }: GateRequest, attemptId: string): boolean {
   if (state.kind !== "provisioning" || state.step === "teardown") return false;
   return state.attempt !== null && state.attempt.pod === null && state.attempt.id === attemptId;
+}
+
+/**
+ * When the pod was asked for that has no line yet: RunPod's own time of it may be missing or not read, and a newborn must not
+ * count as old then.
+ */
+function askedSince({ state }: GateRequest): Millis | null {
+  return state.kind === "provisioning" ? (state.attempt?.createSentAt ?? state.stepSince) : null;
 }

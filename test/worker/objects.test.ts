@@ -45,14 +45,20 @@ describe("the standing of a pod at its gate", () => {
     expect(podStanding(held, { podId: "late", attemptId: attempt.id }, listedAt).kind).toBe("closed");
   });
 
-  it("while it is looked for it is current", () => {
-    const sql = nodeSql();
-    migrate(sql);
-    const held = new Store(sql);
-    const attempt = attemptAt("ambiguous");
-    held.saveRequest(requestIn(states.provisioning("look-up", { attempt })));
-    expect(podStanding(held, { podId: "late", attemptId: attempt.id }, listedAt).kind).toBe("current");
-  });
+  it.each([
+    ["its create has no answer yet", states.provisioning("create", { stepSince: listedAt - 2_000 }), listedAt - 2_000],
+    ["it is looked for", states.provisioning("look-up", { attempt: attemptAt("ambiguous", { createSentAt: 7 }) }), 7],
+  ])(
+    "N147: it is current while %s, and as old as our own create, whatever RunPod says of its age",
+    (_what, state, since) => {
+      const sql = nodeSql();
+      migrate(sql);
+      const held = new Store(sql);
+      held.saveRequest(requestIn(state));
+      const standing = podStanding(held, { podId: "new", attemptId: state.attempt?.id ?? "" }, listedAt);
+      expect(standing).toEqual({ kind: "current", since });
+    },
+  );
 
   it("the attempt's pod is current by its id, whatever its tags say; a second one under its name is not", () => {
     const held = store({ ...ATTEMPT, pod: POD });
