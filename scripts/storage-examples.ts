@@ -15,7 +15,7 @@ import { configFrom } from "../shared/config/load.ts";
 import { termsFrom } from "../shared/config/terms.ts";
 import { decide, type GateEvent } from "../shared/lifecycle/decide.ts";
 import type { GateRequest, Proof } from "../shared/lifecycle/model.ts";
-import { newRequest } from "../shared/lifecycle/route.ts";
+import { newRequest } from "../shared/lifecycle/new-request.ts";
 import type { Done, JobFacts, Observation, PodFacts, Task, Want } from "../shared/lifecycle/tasks.ts";
 import { unreachable } from "../shared/result.ts";
 import { nodeSql } from "../test/support/node-sql.ts";

@@ -4,14 +4,14 @@
  */
 import {
   answersOf,
-  asBefore,
   heardFrom,
   needsAnswer,
   nextGeneration,
   ownAnswer,
   type Asking,
 } from "../../shared/lifecycle/needs-answer.ts";
-import { again, route, type NewRequest, type RouteAction } from "../../shared/lifecycle/route.ts";
+import { type NewRequest } from "../../shared/lifecycle/new-request.ts";
+import { again, route, type RouteAction } from "../../shared/lifecycle/route.ts";
 import type { RouteView } from "../../shared/lifecycle/route.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { Actor, Delivery, Signal } from "../../shared/lifecycle/signal.ts";
@@ -89,9 +89,10 @@ export class Accepting {
       what.kind === "pull-request" ? answersOf(what.headSha, (head, kind) => store.requestsOfHead(head, kind)) : ofKind;
     const asking = { ...about, prNumber: what.prNumber ?? 0, baseRef: what.baseRef };
     if (!needsAnswer(known, asking)) return null;
+    const generation = nextGeneration(ofKind);
     const own = ownAnswer(known, asking);
-    const word = own === null ? { actor: what.actor ?? heardFrom(known, asking) } : asBefore(own);
-    return this.#steps.open({ ...what, ...word, generation: nextGeneration(ofKind) }, now);
+    if (own !== null) return this.#steps.giveBack(own, generation, now);
+    return this.#steps.open({ ...what, actor: what.actor ?? heardFrom(known, asking), generation }, now);
   }
 
   /** Row 4 for the head of this request: what a person asked for by starting one of our runs again. */

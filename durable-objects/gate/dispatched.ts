@@ -5,7 +5,7 @@
  * only the gate can know, in the transaction that writes it: whether this run has asked before, and what else is under
  * way for the same head.
  */
-import type { NewRequest } from "../../shared/lifecycle/route.ts";
+import type { NewRequest } from "../../shared/lifecycle/new-request.ts";
 import type { Actor, RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import { audit, type AuditNote } from "../../shared/lifecycle/step.ts";
 import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";

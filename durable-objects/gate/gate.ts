@@ -6,7 +6,7 @@
  * leaves either the intent or the result. Here is what the Worker, cron and the pods may ask of it; each question that
  * changes something is one transaction, and sets the alarm anew. Cron wakes a gate whose alarm was lost.
  */
-import type { NewRequest } from "../../shared/lifecycle/route.ts";
+import type { NewRequest } from "../../shared/lifecycle/new-request.ts";
 import type { Delivery, RepositoryRef } from "../../shared/lifecycle/signal.ts";
 import type { QueueInfo } from "../../shared/lifecycle/check-view.ts";
 import type { AuditNote } from "../../shared/lifecycle/step.ts";

@@ -11,7 +11,7 @@ import type { GitHubClient } from "../../shared/github/client.ts";
 import type { NamedRef } from "../../shared/github/repository.ts";
 import type { Group } from "../../shared/lifecycle/model.ts";
 import { needsAnswer } from "../../shared/lifecycle/needs-answer.ts";
-import type { NewRequest } from "../../shared/lifecycle/route.ts";
+import type { NewRequest } from "../../shared/lifecycle/new-request.ts";
 import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { Millis } from "../../shared/ports.ts";
 import type { Store } from "./store.ts";

@@ -72,7 +72,7 @@ async function observePull(number: number, github: GitHubClient): Promise<NonNul
   };
 }
 
-/** The newest run of the trigger workflow that tests this head and has begun; `want.by` has the first word. */
+/** The newest run of the trigger workflow that tests this head and has begun; with `want.by` only that account's count. */
 async function observeTrigger(
   want: NonNullable<Want["triggerRun"]>,
   github: GitHubClient,
@@ -90,7 +90,7 @@ async function observeTrigger(
     .filter((run) => run.status === "in_progress" || run.status === "completed")
     .toSorted((a, b) => (b.createdAt ?? 0) - (a.createdAt ?? 0));
   const by = (run: Run) => run.triggeringActor ?? run.actor;
-  const run = begun.find((one) => want.by !== undefined && by(one)?.id === want.by) ?? begun[0];
+  const run = begun.find((one) => want.by === undefined || by(one)?.id === want.by);
   if (run === undefined) return { known: true, value: null };
   const actor = by(run);
   if (actor === null) return { known: false, why: "GitHub did not say who started the trigger run", retryAt: null };

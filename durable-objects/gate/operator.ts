@@ -4,7 +4,7 @@
  */
 import { isReasonCode, REASONS } from "../../shared/audit/reasons.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import type { NewRequest } from "../../shared/lifecycle/route.ts";
+import type { NewRequest } from "../../shared/lifecycle/new-request.ts";
 import { audit, type AuditNote } from "../../shared/lifecycle/step.ts";
 import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { Millis } from "../../shared/ports.ts";

@@ -6,7 +6,7 @@
 import { readRules } from "../../shared/authorize/authorize.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import type { PullSummary } from "../../shared/github/pulls.ts";
-import type { NewRequest } from "../../shared/lifecycle/route.ts";
+import type { NewRequest } from "../../shared/lifecycle/new-request.ts";
 import type { Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { About } from "./accepting.ts";
 import type { Aggregates } from "./aggregates.ts";
@@ -21,6 +21,9 @@ export interface ReconcileHands {
   readonly stop: (requestId: string, word: Verdict) => boolean;
   readonly aggregates: Aggregates;
 }
+
+/** What the comparison knows of who opened a pull request: nothing. */
+const PARTS = { generation: 1, row: 1, actor: null, approvedBy: null } as const;
 
 /** False: GitHub did not answer. */
 export async function reconcile(
@@ -44,19 +47,26 @@ export async function reconcile(
   const pulls = new Map(listed.value.items.map((pull) => [pull.number, pull]));
   const here = store.meta("repository_id");
   const isFork = ({ headRepositoryId }: PullSummary): boolean => here !== null && headRepositoryId !== here;
-  const { complete } = listed.value;
   // Those from here first: a fork's pull request is refused, and must not be the word over what they are owed.
   for (const pull of listed.value.items.toSorted((a, b) => Number(isFork(a)) - Number(isFork(b)))) {
     const { number, headSha, baseRef } = pull;
-    const parts = { generation: 1, row: 1, actor: null, approvedBy: null } as const;
-    const opened = hands.openIfUnknown(
-      { kind: "pull-request", prNumber: number, headSha, baseRef, ...parts },
-      {
-        ...(here === null ? {} : { fork: isFork(pull) }),
-        // Where the list was cut short, one that it lacks may be open.
-        hasLeft: (other) => complete && pulls.get(other)?.headSha !== headSha,
-      },
-    );
+    const what = { kind: "pull-request", prNumber: number, headSha, baseRef, ...PARTS } as const;
+    const fork = here === null ? {} : { fork: isFork(pull) };
+    const missed: Stand[] = [];
+    const hasLeft = (prNumber: number, base?: string): boolean => {
+      const at = { prNumber, headSha, baseRef: base };
+      if (!isAt(pulls.get(prNumber), at)) missed.push(at);
+      return false;
+    };
+    let opened = hands.openIfUnknown(what, { ...fork, hasLeft });
+    // A list may lag, be cut short, or lose one that slipped to another page: what it lacks is read before it is believed gone.
+    const gone: Stand[] = [];
+    for (const stand of opened === null ? missed : []) if (await isElsewhere(stand, github)) gone.push(stand);
+    if (gone.length > 0) {
+      const isGone = (other: number, base?: string) =>
+        gone.some(({ prNumber, baseRef: its }) => prNumber === other && its === base);
+      opened = hands.openIfUnknown(what, { ...fork, hasLeft: isGone });
+    }
     if (opened !== null) store.count("reconcile.opened");
   }
   for (const request of store.openRequests()) {
@@ -73,6 +83,24 @@ export async function reconcile(
   if (config !== null) await lookAtLanes(config, ports, store, github);
   store.count("reconcile.done");
   return true;
+}
+
+/** Where another pull request would have to stand for its word to hold here; the base left out: whichever. */
+interface Stand {
+  readonly prNumber: number;
+  readonly headSha: string;
+  readonly baseRef: string | undefined;
+}
+
+function isAt(pull: Pick<PullSummary, "state" | "headSha" | "baseRef"> | undefined, stand: Stand): boolean {
+  if (pull?.state !== "open" || pull.headSha !== stand.headSha) return false;
+  return stand.baseRef === undefined || pull.baseRef === stand.baseRef;
+}
+
+/** Whether a pull request is known to stand there no more. */
+async function isElsewhere(stand: Stand, github: GitHubClient): Promise<boolean> {
+  const read = await github.getPull(stand.prNumber);
+  return read.ok ? !isAt(read.value, stand) : read.error.reason === "not-found";
 }
 
 /** A configuration that changed on the default branch is known here within one round, also when no request reads it. */

@@ -9,13 +9,13 @@ import { fenced, fenceOf } from "../../shared/lifecycle/fence.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import {
   answersOf,
-  asBefore,
+  givenBack,
   heardFrom,
   needsAnswer,
   nextGeneration,
   ownAnswer,
 } from "../../shared/lifecycle/needs-answer.ts";
-import { newRequest, type NewRequest } from "../../shared/lifecycle/route.ts";
+import { newRequest, type NewRequest } from "../../shared/lifecycle/new-request.ts";
 import { audit, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
 import { isLookedUp, onRepeat } from "../../shared/lifecycle/tasks.ts";
 import type { Verdict } from "../../shared/lifecycle/verdict.ts";
@@ -89,6 +89,16 @@ export class Steps {
     this.#inside.audit(id, audit("request.open", null, facts));
     this.apply(id, { kind: "opened" });
     return id;
+  }
+
+  /** Gives a pull request the answer that it had, under a check of its own on top. Returns the id of the request that says it. */
+  giveBack(own: GateRequest, generation: number, now: Millis): string {
+    const { store } = this.#inside;
+    const given = givenBack(own, store.nextRequestId(), generation, now);
+    store.saveRequest(given);
+    this.#inside.audit(given.id, audit("request.given-back", null, { head: own.headSha, generation, of: own.id }));
+    this.publishLater(given.id);
+    return given.id;
   }
 
   /** Ends a request. False: there is none, or it has ended. */
@@ -207,8 +217,9 @@ export class Steps {
   }
 
   /**
-   * Other pull requests have this head too: where the verdict says nothing about them, the next of them is asked about. That is
-   * one that had to wait, or one whose answer stood before this check was put over it.
+   * Other pull requests have this head too: where the verdict says nothing about them, the next of them is asked about. One whose
+   * answer stood before this check was put over it gets that back first, which is found by comparing with GitHub: only the
+   * base that it has now tells whether the answer is still one.
    */
   #answerOthers(ended: GateRequest, now: Millis): void {
     const { store } = this.#inside;
@@ -216,17 +227,20 @@ export class Steps {
     if (waiting.length === 0 && !hasLeft(ended)) return;
     const { headSha } = ended;
     const known = answersOf(headSha, (head, kind) => store.requestsOfHead(head, kind));
-    // Whose answer was covered gets it back first: what is then said of the others is no longer in its way.
-    const next = [...covered(ended, known), ...waiting].find((prNumber) => needsAnswer(known, { prNumber }));
+    if (covered(ended, known).length > 0) {
+      store.putTask("reconcile", "repository", "reconcile", {}, now, now);
+      return;
+    }
+    const next = waiting.find((prNumber) => needsAnswer(known, { prNumber }));
     if (next === undefined) return;
-    const ofKind = store.requestsOfHead(headSha, "pull-request");
-    const generation = nextGeneration(ofKind);
-    const own = ownAnswer(known, { prNumber: next });
+    const generation = nextGeneration(store.requestsOfHead(headSha, "pull-request"));
     // The word that was heard of it while it had to wait is that person's, as if it had opened the request at once.
-    const before = ofKind.findLast((request) => request.prNumber === next);
-    const actor = heardFrom(known, { prNumber: next }) ?? before?.actor ?? null;
-    const word = own === null ? { actor, approvedBy: null } : asBefore(own);
-    const parts = { kind: "pull-request", row: 1, ...word } as const;
+    const parts = {
+      kind: "pull-request",
+      row: 1,
+      actor: heardFrom(known, { prNumber: next }),
+      approvedBy: null,
+    } as const;
     const opened = store.request(this.open({ ...parts, prNumber: next, headSha, generation }, now));
     // Whose base was changed is still to be asked about for the new one, which the comparison finds once this request has ended.
     const moved = wasMoved(ended) && ended.prNumber !== null ? [ended.prNumber] : [];
@@ -265,6 +279,8 @@ function mayLeaveUnanswered(ended: GateRequest, ofHead: readonly GateRequest[]):
   // Should the App be back by now, its return found this request still ending.
   if (reason === "app-removed" || reason === "repository-gone") return true;
   if (wasMoved(ended)) return true;
+  // A re-run by somebody who may not spend: what it was put over is given back.
+  if (reason === "actor-not-permitted" && ended.openedBy.row === 4) return true;
   // Told of another base too late to change what is said, or too early to be believed.
   // GitHub's list and its single read may disagree for long: then the next round is early enough for a third look.
   if (isOfTwoBases(ended) && !ofHead.some((one) => isSameDoubt(one, ended))) return true;

@@ -3,7 +3,7 @@
  * performed, and are removed together with their outcome.
  */
 import { isStale, refusedTo } from "../../shared/lifecycle/fence.ts";
-import type { NewRequest } from "../../shared/lifecycle/route.ts";
+import type { NewRequest } from "../../shared/lifecycle/new-request.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import { audit } from "../../shared/lifecycle/step.ts";
 import { isLookedUp } from "../../shared/lifecycle/tasks.ts";

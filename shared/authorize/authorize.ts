@@ -21,7 +21,7 @@ import { termsFrom } from "../config/terms.ts";
 import type { GitHubClient } from "../github/client.ts";
 import { describeFailure, NOT_JSON, type GitHubFailure } from "../github/failure.ts";
 import type { Pull } from "../github/pulls.ts";
-import type { Admission, Terms } from "../lifecycle/model.ts";
+import type { HeldBy, Admission, Terms } from "../lifecycle/model.ts";
 import type { Actor } from "../lifecycle/signal.ts";
 import type { AuthorizeOutcome } from "../lifecycle/tasks.ts";
 import type { Millis } from "../ports.ts";
@@ -310,8 +310,13 @@ function admissionOf(
   };
 }
 
-export function refused(reason: CodesOf<"refused">, detail: string, terms: Terms | null): AuthorizeOutcome {
-  return { kind: "refused", reason, detail, terms };
+export function refused(
+  reason: CodesOf<"refused">,
+  detail: string,
+  terms: Terms | null,
+  heldBy?: HeldBy,
+): AuthorizeOutcome {
+  return { kind: "refused", reason, detail, terms, ...(heldBy === undefined ? {} : { heldBy }) };
 }
 
 export function unknown(failure: GitHubFailure): AuthorizeOutcome & { readonly kind: "unknown" } {

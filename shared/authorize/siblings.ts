@@ -137,7 +137,7 @@ async function askingProblem(
   if (headRepositoryId === about.repositoryId) return null;
   const way = about.config.fork_fallback.instructions;
   const detail = `A check speaks for a commit: ${whyOf(sibling)}. This one comes from a fork, whose code is never run on a rented GPU. ${way}`;
-  return refused("fork", detail, terms);
+  return refused("fork", detail, terms, { prNumber: sibling.number, baseRef: sibling.baseRef });
 }
 
 /** Why one of the others would be refused if it were asked for itself; null: none would. */
@@ -149,14 +149,16 @@ async function siblingProblem(
 ): Promise<AuthorizeOutcome | null> {
   const { config, repositoryId } = about;
   for (const pull of needing) {
+    const heldBy = { prNumber: pull.number, baseRef: pull.baseRef };
     const speaks = `A check speaks for a commit: ${whyOf(pull)}`;
-    if (pull.headRepositoryId !== repositoryId) return refused("fork", `${speaks}, but comes from a fork.`, terms);
+    if (pull.headRepositoryId !== repositoryId)
+      return refused("fork", `${speaks}, but comes from a fork.`, terms, heldBy);
     const permitted = await mayCauseSpending(port, config, pull.author, pull.authorType);
     if (permitted.kind === "unknown") return permitted;
     if (permitted.kind === "no") {
       const roles = config.access.roles.join(" or ");
       const detail = `${speaks}, but its author needs the role ${roles} here and has ${permitted.role}.`;
-      return refused("author-not-permitted", detail, terms);
+      return refused("author-not-permitted", detail, terms, heldBy);
     }
   }
   return null;

@@ -437,6 +437,11 @@ export const groupSchema = z.object({ headRef: z.string(), baseSha: z.string(), 
 
 export type Group = z.infer<typeof groupSchema>;
 
+/** Another open pull request at a commit, whose change against its base decided about this one as well. */
+const heldBySchema = z.object({ prNumber: z.number().int(), baseRef: z.string() });
+
+export type HeldBy = z.infer<typeof heldBySchema>;
+
 export const requestSchema = z.object({
   id: z.string(),
   kind: z.enum(["pull-request", "merge-group", "recovery", "validation"]),
@@ -460,6 +465,8 @@ export const requestSchema = z.object({
    * asks about it, if one does. Told while this request was open, or while its answer stood. Unknown where it is left out.
    */
   alsoBy: z.record(z.string(), actorSchema.extend({ baseRef: z.string().optional() })).optional(),
+  /** It was refused for the sake of this other pull request alone; left out for every other end. */
+  heldBy: heldBySchema.optional(),
   generation: z.number().int(),
   openedAt: millis,
   openedBy: z.object({ row: z.number().int(), actor: actorSchema.nullable() }),

@@ -4,10 +4,12 @@
  * Pure. A check belongs to a commit, so its word is read by every pull request with that head; what it was said about is one
  * change, against one base (docs/adr/what-opens-a-request.md).
  */
+import type { Millis } from "../ports.ts";
 import { unreachable } from "../result.ts";
 import type { GateRequest } from "./model.ts";
 import type { Actor } from "./signal.ts";
-import { conclusionOf, type Verdict } from "./verdict.ts";
+import { newRequest } from "./new-request.ts";
+import { conclusionOf, verdict, type Verdict } from "./verdict.ts";
 
 /** The kinds of request whose check is a pull request's: a recovery speaks under the same name on the same head. */
 const SPEAKING = ["pull-request", "recovery"] as const;
@@ -32,8 +34,11 @@ export interface Asking {
   readonly baseRef?: string | undefined;
   /** Whether its head is in another repository: its code is then never run, so nothing can be earned by asking. */
   readonly fork?: boolean;
-  /** Whether another pull request is known to be open at this head no more. */
-  readonly hasLeft?: (prNumber: number) => boolean;
+  /**
+   * Whether another pull request is known to be open at this head no more; with a base, for that base no more. Asked only
+   * where that decides.
+   */
+  readonly hasLeft?: (prNumber: number, baseRef?: string) => boolean;
 }
 
 /**
@@ -43,37 +48,59 @@ export interface Asking {
  * all of them that have its base. `ofHead`: everything that was said to pull requests of this head, oldest first.
  */
 export function needsAnswer(ofHead: readonly GateRequest[], asking: Asking): boolean {
-  const last = ofHead.at(-1);
+  const said = withoutPresses(ofHead);
+  const last = said.at(-1);
   if (last === undefined) return true;
   if (last.state.kind !== "concluded") return false;
   const word = last.state.verdict;
   return (
-    isOver(last, word, ofHead, asking) ||
-    isForAnotherBase(last, word, ofHead, asking) ||
+    isCoveredByPress(ofHead, asking) ||
+    isOver(last, word, said, asking) ||
+    isForAnotherBase(last, word, said, asking) ||
     isOfOneThatLeft(last, word, asking) ||
-    isForks(last, word, ofHead, asking)
+    isForks(last, word, said, asking)
   );
 }
 
 /** The last word about this pull request itself, where it would still be its answer had nothing been said since; null: there is none. */
-export function ownAnswer(ofHead: readonly GateRequest[], { prNumber, baseRef }: Asking): GateRequest | null {
-  const own = prNumber === null ? undefined : ofHead.findLast((request) => request.prNumber === prNumber);
-  return own === undefined || needsAnswer([own], { prNumber, baseRef }) ? null : own;
+export function ownAnswer(ofHead: readonly GateRequest[], asking: Asking): GateRequest | null {
+  const { prNumber } = asking;
+  if (prNumber === null) return null;
+  const own = withoutPresses(ofHead).findLast((request) => request.prNumber === prNumber);
+  return own?.state.kind !== "concluded" || needsAnswer([own], asking) ? null : own;
 }
 
-/** What a pull request is asked about with once more, to get back the answer that it had: the word of the same people. */
-export function asBefore(own: GateRequest): Pick<GateRequest, "actor" | "approvedBy" | "triggerSeen"> {
-  const { actor, approvedBy, triggerSeen } = own;
-  return { actor, approvedBy, triggerSeen };
+/**
+ * The record by which an answer is given back, word for word, where another's had come to stand over it: it was about this
+ * commit and this base, and neither has changed. Nobody is asked and nothing is tested, so nobody can spend by taking an answer
+ * away. The pods and the money stay with the request that had them.
+ */
+export function givenBack(own: GateRequest, id: string, generation: number, now: Millis): GateRequest {
+  const { prNumber, headSha, baseRef, openedBy, state } = own;
+  if (state.kind !== "concluded") throw new Error(`request ${own.id} has no answer to give back`);
+  const { terms, admission, prepared, approvedBy, actor, triggerSeen, failedSteps, runUrl, tests } = own;
+  const base = baseRef === undefined ? {} : { baseRef };
+  const row = { prNumber, headSha, ...base, generation, row: 1, actor: openedBy.actor, approvedBy };
+  const given: Verdict =
+    state.verdict.kind === "passed"
+      ? verdict("reused", "identical-tree", `This commit passed for this base in request ${own.id}.`)
+      : state.verdict;
+  return {
+    ...newRequest(id, { kind: "pull-request", ...row }, now),
+    ...{ terms, admission, prepared, actor, triggerSeen, failedSteps, runUrl, tests },
+    state: { kind: "concluded", at: now, verdict: given },
+  };
 }
 
 /** Who caused a pull request at this head, by the webhook that told of it while another's answer stood; null: not heard. */
 export function heardFrom(ofHead: readonly GateRequest[], { prNumber, baseRef }: Asking): Actor | null {
   if (prNumber === null) return null;
-  const heard = ofHead.findLast(({ alsoBy }) => alsoBy?.[prNumber] !== undefined)?.alsoBy?.[prNumber];
-  if (heard === undefined) return null;
+  const at = ofHead.findLastIndex(({ alsoBy }) => alsoBy?.[prNumber] !== undefined);
+  const heard = ofHead[at]?.alsoBy?.[prNumber];
+  // Asked about since: what brings it up again, a changed base for one, is another act.
+  if (heard === undefined || ofHead.slice(at + 1).some((request) => request.prNumber === prNumber)) return null;
   // For another base than the one it was told with, somebody else may have changed it: that one is nobody's word.
-  if (heard.baseRef !== undefined && baseRef !== undefined && heard.baseRef !== baseRef) return null;
+  if (baseRef !== undefined && heard.baseRef !== baseRef) return null;
   return { id: heard.id, login: heard.login };
 }
 
@@ -87,10 +114,12 @@ function isOver(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[]
       return word.reason === "app-removed" || word.reason === "repository-gone";
     case "refused":
       if (word.reason === "base-changed") return true;
-      return isNew(ofHead, asking);
+      if (last.heldBy !== undefined && asking.hasLeft?.(last.heldBy.prNumber, last.heldBy.baseRef) === true)
+        return true;
+      return hasNone(last, ofHead, asking);
     case "not-required":
       // For the same base it is the same change: what needs no test for the one needs none for the other.
-      return isNew(ofHead, asking) && (asking.baseRef === undefined || baseOf(last) !== asking.baseRef);
+      return hasNone(last, ofHead, asking) && (asking.baseRef === undefined || baseOf(last) !== asking.baseRef);
     case "passed":
     case "reused":
     case "failed":
@@ -104,9 +133,30 @@ function isOver(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[]
   }
 }
 
-/** Nothing was ever said at this head about this pull request. */
-function isNew(ofHead: readonly GateRequest[], { prNumber }: Asking): boolean {
-  return prNumber !== null && ofHead.every((request) => request.prNumber !== prNumber);
+/** Somebody who may not spend asked for it again, or for its start: that is no answer to anybody. */
+function isPress({ state, openedBy: { row } }: GateRequest): boolean {
+  if (state.kind !== "concluded" || (row !== 3 && row !== 4)) return false;
+  return state.verdict.kind === "refused" && state.verdict.reason === "actor-not-permitted";
+}
+
+/** A press that is all there is stays: it is what the check says. */
+function withoutPresses(ofHead: readonly GateRequest[]): readonly GateRequest[] {
+  const said = ofHead.filter((request) => !isPress(request));
+  return said.length > 0 ? said : ofHead;
+}
+
+/** A refused re-run stands over what this pull request had earned. After an approval that was refused, others may still give one. */
+function isCoveredByPress(ofHead: readonly GateRequest[], asking: Asking): boolean {
+  const last = ofHead.at(-1);
+  if (last?.openedBy.row !== 4 || !isPress(last) || ofHead.every(isPress)) return false;
+  const own = ownAnswer(ofHead, asking);
+  return own !== null && isGreen(own);
+}
+
+/** The last word is another's, and this pull request has none of its own that would still be one. */
+function hasNone(last: GateRequest, ofHead: readonly GateRequest[], asking: Asking): boolean {
+  if (asking.prNumber === null || last.prNumber === asking.prNumber) return false;
+  return ownAnswer(ofHead, asking) === null;
 }
 
 /**
@@ -131,14 +181,15 @@ function isForAnotherBase(last: GateRequest, word: Verdict, ofHead: readonly Gat
  */
 function isOfOneThatLeft(last: GateRequest, word: Verdict, { prNumber, baseRef, hasLeft }: Asking): boolean {
   if (prNumber === null || last.prNumber === null || last.prNumber === prNumber || isGreen(last)) return false;
-  if (hasLeft?.(last.prNumber) !== true) return false;
-  return word.kind === "refused" || word.kind === "awaiting-approval" || isOfOtherBases(last, baseRef);
+  const ofItAlone = word.kind === "refused" || word.kind === "awaiting-approval";
+  return (ofItAlone || isOfOtherBases(last, baseRef)) && hasLeft?.(last.prNumber) === true;
 }
 
 /** A fork's refusal over what a pull request from here was tested for: that was earned, and is asked for once more. */
 function isForks(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[], asking: Asking): boolean {
   if (asking.fork !== false || word.kind !== "refused" || word.reason !== "fork") return false;
-  if (last.prNumber === asking.prNumber) return false;
+  // One from here may be refused for a fork's sake as well: that word is its own.
+  if (last.prNumber === asking.prNumber || last.heldBy !== undefined) return false;
   const own = ofHead.findLast(({ prNumber }) => prNumber === asking.prNumber);
   return own?.state.kind === "concluded" && isEarned(own.state.verdict);
 }

@@ -8,9 +8,9 @@ import type { Millis } from "../ports.ts";
 import type { ReasonCode } from "../audit/reasons.ts";
 import { unreachable } from "../result.ts";
 import { isAggregateCheck } from "./aggregate-hints.ts";
-import { newKeep, type Keep } from "./keep.ts";
-import type { GateRequest, Group } from "./model.ts";
-import { answersOf, isGreen, needsAnswer, nextGeneration } from "./needs-answer.ts";
+import type { GateRequest } from "./model.ts";
+import type { NewRequest } from "./new-request.ts";
+import { answersOf, isGreen, needsAnswer, nextGeneration, ownAnswer } from "./needs-answer.ts";
 import type { Actor, Signal } from "./signal.ts";
 import { verdict, type Verdict } from "./verdict.ts";
 
@@ -26,28 +26,6 @@ export interface RouteView {
   readonly ofCheckRun: (checkRunId: string) => GateRequest | null;
   /** The request one of whose attempts registered this runner. */
   readonly ofRunner: (runnerId: string) => GateRequest | null;
-}
-
-export interface NewRequest {
-  readonly kind: GateRequest["kind"];
-  readonly prNumber: number | null;
-  readonly headSha: string;
-  /** The branch the pull request is said to target; left out where nobody said it. */
-  readonly baseRef?: string;
-  /** The commit a validation tests; left out for every other kind. */
-  readonly revision?: string | null;
-  /** The merge group; left out for every other kind. */
-  readonly group?: Group;
-  readonly generation: number;
-  readonly row: number;
-  readonly actor: Actor | null;
-  readonly approvedBy: Actor | null;
-  /** The trigger workflow had started for this very change before: nobody waits for it once more. Left out: it had not. */
-  readonly triggerSeen?: boolean;
-  /** The operator's cap for this run, in place of the configured ones, micro-dollars. */
-  readonly liftedMicros?: number;
-  /** The same person's word to keep the pod for so long, should its job not pass. */
-  readonly keepMinutes?: number;
 }
 
 export type RouteAction =
@@ -175,8 +153,11 @@ function appears(
   const fork = view.repositoryId === null ? {} : { fork: signal.headRepositoryId !== view.repositoryId };
   // Out of order, a late word about an earlier push must not end what is under way: only the reopening undoes a close.
   const undone = signal.action === "reopened" || !endedAs(newest, "closed") || !isOwn;
-  const needed = undone && needsAnswer(known, { prNumber, baseRef, ...fork });
-  if (needed && needsAnswer(known, { prNumber, ...fork })) return [...hints, next];
+  const asking = { prNumber, baseRef, ...fork };
+  const needed = undone && needsAnswer(known, asking);
+  // What is only to be given back goes by the base that GitHub shows.
+  const opens = needed && ownAnswer(known, asking) === null && needsAnswer(known, { prNumber, ...fork });
+  if (opens) return [...hints, next];
   const heard: readonly RouteAction[] =
     caused && !isOwn && fork.fork !== true ? [{ kind: "heard", requestId: newest.id, prNumber, ...base }] : [];
   const compared: readonly RouteAction[] = needed ? [{ kind: "reconcile" }] : [];
@@ -191,9 +172,10 @@ function appears(
 function leavesAWord(signal: Extract<Signal, { kind: "pull-request" }>, view: RouteView): boolean {
   const { action, prNumber, headSha } = signal;
   const last = view.ofPull(prNumber).findLast((request) => action === "closed" || request.headSha !== headSha);
-  if (last === undefined || last.state.kind !== "concluded" || isGreen(last)) return false;
+  if (last === undefined) return false;
   const known = answersOf(last.headSha, view.ofHead);
-  if (known.at(-1)?.id !== last.id) return false;
+  if (known.at(-1)?.heldBy?.prNumber === prNumber) return true;
+  if (last.state.kind !== "concluded" || isGreen(last) || known.at(-1)?.id !== last.id) return false;
   const others = known.flatMap((one) => [
     ...(one.prNumber === null ? [] : [String(one.prNumber)]),
     ...(one.alsoPulls ?? []).map(String),
@@ -388,7 +370,11 @@ function comment(signal: Extract<Signal, { kind: "comment" }>, view: RouteView):
 
 /** The request whose word stands on this head: who may not approve takes nothing from those who may. */
 function standing(known: readonly GateRequest[]): GateRequest | undefined {
-  return known.findLast((request) => !(request.openedBy.row === 3 && endedFor(request, "actor-not-permitted")));
+  return known.findLast((request) => !isRefusedApproval(request));
+}
+
+function isRefusedApproval(request: GateRequest): boolean {
+  return request.openedBy.row === 3 && endedFor(request, "actor-not-permitted");
 }
 
 function endedBy(request: GateRequest, at: Millis): boolean {
@@ -417,6 +403,11 @@ function approve(
   if (newest === undefined) return otherwise.length > 0 ? otherwise : [note("no request for this head")];
   const busy = answersOf(newest.headSha, view.ofHead).findLast(({ state }) => state.kind !== "concluded");
   if (busy !== undefined) return [{ kind: "asked", requestId: busy.id, row: 3, actor: by }, ...otherwise];
+  // Each word would cost a look at who may: somebody who was refused twice at this commit is not asked about again.
+  const refused = known.filter((request) => isRefusedApproval(request) && request.openedBy.actor?.id === by.id);
+  if (refused.length >= 2) {
+    return otherwise.length > 0 ? otherwise : [note("who may not approve was told so twice at this head")];
+  }
   const waits = standing(known);
   if (waits === undefined || !APPROVABLE.some((reason) => endedFor(waits, reason))) {
     return otherwise.length > 0 ? otherwise : [note("nothing waits for approval at this head")];
@@ -441,8 +432,10 @@ export function again(
   const kind = whose?.headSha === headSha ? whose.kind : all.at(-1)?.kind;
   const newest = kind === undefined ? undefined : view.ofHead(headSha, kind).at(-1);
   if (newest === undefined) return [note("no request for this head")];
-  // Several pull requests may have this head: it is the one whose check was pressed that is asked about.
-  const asked = whose?.headSha === headSha ? whose : newest;
+  // Several pull requests may have this head: it is the one whose check was pressed that is asked about, as it stands by now.
+  const pressed = whose?.headSha === headSha ? whose : newest;
+  const ofPressed = view.ofHead(headSha, newest.kind).filter(({ prNumber }) => prNumber === pressed.prNumber);
+  const asked = (pressed.prNumber === null ? null : ofPressed.at(-1)) ?? pressed;
   return [
     {
       kind: "open",
@@ -500,49 +493,4 @@ function hint(request: GateRequest): RouteAction {
 
 function note(why: string): RouteAction {
   return { kind: "note", why };
-}
-
-/** The record a request begins as. */
-export function newRequest(id: string, what: NewRequest, now: number): GateRequest {
-  return {
-    id,
-    kind: what.kind,
-    prNumber: what.prNumber,
-    headSha: what.headSha,
-    ...(what.baseRef === undefined ? {} : { baseRef: what.baseRef }),
-    revision: what.revision ?? null,
-    ...(what.group === undefined ? {} : { group: what.group }),
-    ...(what.liftedMicros === undefined ? {} : { liftedMicros: what.liftedMicros }),
-    generation: what.generation,
-    openedAt: now,
-    openedBy: { row: what.row, actor: what.actor },
-    approvedBy: what.approvedBy,
-    actor: what.actor,
-    // A person who asked for it again does not wait for CI to start once more.
-    triggerSeen: what.triggerSeen ?? (what.row === 3 || what.row === 4),
-    terms: null,
-    admission: null,
-    prepared: null,
-    counts: { attempts: 0, pods: 0, startupFailures: 0, idleRetries: 0, lostRetries: 0, outageRetries: 0 },
-    spentMicros: 0,
-    paidMs: 0,
-    gpu: null,
-    pricePerHour: null,
-    tests: null,
-    failedSteps: [],
-    runUrl: null,
-    tried: [],
-    leftOut: [],
-    runnerNote: null,
-    stop: null,
-    ...(what.keepMinutes === undefined ? {} : { keep: wish(what.actor, what.keepMinutes) }),
-    pullMissing: 0,
-    check: { series: 0, checkRunId: null, published: null, completed: false, saidUnproven: false, mayHaveTwins: false },
-    task: null,
-    state: { kind: "received" },
-  };
-}
-
-function wish(actor: Actor | null, minutes: number): Keep {
-  return newKeep(actor?.login ?? "somebody", "asked for when it was started", minutes * 60_000);
 }

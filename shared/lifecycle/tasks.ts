@@ -10,12 +10,12 @@ import * as z from "zod";
 import type { CodesOf } from "../audit/reasons.ts";
 import type { Millis } from "../ports.ts";
 import type { PodStatus } from "../runpod/pod.ts";
-import { candidateSchema, runRefSchema, type Admission, type Plan, type Terms } from "./model.ts";
+import { candidateSchema, runRefSchema, type Admission, type Plan, type Terms, type HeldBy } from "./model.ts";
 import type { Actor } from "./signal.ts";
 
 const wantSchema = z.object({
   pull: z.number().int().positive().optional(),
-  /** `by`: the account whose run it is if there are several, the newest of its own; left out: the newest of anybody's. */
+  /** `by`: the account whose runs alone count; left out: anybody's. */
   triggerRun: z.object({ path: z.string(), headSha: z.string(), by: z.string().optional() }).optional(),
   prepareRun: runRefSchema.optional(),
   preGate: z.object({ headSha: z.string(), names: z.array(z.string()) }).optional(),
@@ -212,6 +212,8 @@ export type AuthorizeOutcome =
       readonly reason: CodesOf<"refused">;
       readonly detail: string;
       readonly terms: Terms | null;
+      /** Another pull request at the commit, for whose sake alone it is refused. */
+      readonly heldBy?: HeldBy;
     }
   /** Nobody waits for the answer any more: the pull request is not open, or the merge group was dissolved. */
   | { readonly kind: "closed"; readonly terms: Terms | null }

@@ -5,7 +5,7 @@ import { nodeSql } from "../support/node-sql.ts";
 import { MoneyTable } from "../../durable-objects/gate/money-table.ts";
 import { migrate } from "../../durable-objects/gate/schema.ts";
 import { Store } from "../../durable-objects/gate/store.ts";
-import { newRequest } from "../../shared/lifecycle/route.ts";
+import { newRequest } from "../../shared/lifecycle/new-request.ts";
 import { parsePod, type Pod } from "../../shared/runpod/pod.ts";
 import { goOn, lives, rentedIn, repositoryOf, restore } from "../recovery/stored-lives.ts";
 import { REPOSITORY_ID, startGateWorld, type GateWorld } from "./world.ts";

@@ -20,7 +20,7 @@ import type {
   Teardown,
   Terms,
 } from "../../shared/lifecycle/model.ts";
-import { newRequest } from "../../shared/lifecycle/route.ts";
+import { newRequest } from "../../shared/lifecycle/new-request.ts";
 import { unreachable } from "../../shared/result.ts";
 import type { Step, Surroundings } from "../../shared/lifecycle/step.ts";
 import type { Done, ExecuteFacts, JobFacts, PodFacts, PullFacts, Seen } from "../../shared/lifecycle/tasks.ts";

@@ -6,7 +6,8 @@ import { Store } from "../../durable-objects/gate/store.ts";
 import { configFrom } from "../../shared/config/load.ts";
 import { termsFrom } from "../../shared/config/terms.ts";
 import { requestSchema } from "../../shared/lifecycle/model.ts";
-import { newRequest, route, type NewRequest, type RouteView } from "../../shared/lifecycle/route.ts";
+import { newRequest, type NewRequest } from "../../shared/lifecycle/new-request.ts";
+import { route, type RouteView } from "../../shared/lifecycle/route.ts";
 import { nodeSql } from "../support/node-sql.ts";
 
 const T0 = Date.UTC(2026, 10, 30, 12);

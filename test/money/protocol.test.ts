@@ -12,7 +12,7 @@ import type { AccountAnswer, AccountPort } from "../../durable-objects/gate/port
 import { migrate } from "../../durable-objects/gate/schema.ts";
 import { Store } from "../../durable-objects/gate/store.ts";
 import { configFrom } from "../../shared/config/load.ts";
-import { newRequest } from "../../shared/lifecycle/route.ts";
+import { newRequest } from "../../shared/lifecycle/new-request.ts";
 import type { RunPodClient } from "../../shared/runpod/client.ts";
 import { nodeSql, type NodeSql } from "../support/node-sql.ts";
 

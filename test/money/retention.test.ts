@@ -23,7 +23,7 @@ import type { RepositoryConfigInput } from "../../shared/config/schema.ts";
 import { termsFrom } from "../../shared/config/terms.ts";
 import { awaitsJobEnd, newKeep, retain, type Keep } from "../../shared/lifecycle/keep.ts";
 import { attemptSchema, requestSchema, type Attempt, type GateRequest } from "../../shared/lifecycle/model.ts";
-import { newRequest } from "../../shared/lifecycle/route.ts";
+import { newRequest } from "../../shared/lifecycle/new-request.ts";
 import { DEFAULT_REAP_LIMITS } from "../../shared/lifecycle/reap.ts";
 import { ok } from "../../shared/result.ts";
 import type { RunPodClient } from "../../shared/runpod/client.ts";

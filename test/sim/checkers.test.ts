@@ -1,7 +1,7 @@
 /** Each checker can object: shown a history that breaks its invariant, it says so; shown the honest twin, it does not. */
 import { describe, expect, test } from "vitest";
 import { SCHEMA_VERSION } from "../../durable-objects/gate/schema.ts";
-import { newRequest } from "../../shared/lifecycle/route.ts";
+import { newRequest } from "../../shared/lifecycle/new-request.ts";
 import { EXECUTE, PREPARE, type Pull, type Repository } from "../../sim/github-model.ts";
 import { SimHeaders } from "../../sim/answer.ts";
 import type { NetRequest } from "../../sim/net.ts";

@@ -1,6 +1,6 @@
 /** A stored request in the middle of provisioning, for tests that need a gate with an attempt. */
 import { attemptSchema, requestSchema, type Attempt, type GateRequest } from "../../shared/lifecycle/model.ts";
-import { newRequest } from "../../shared/lifecycle/route.ts";
+import { newRequest } from "../../shared/lifecycle/new-request.ts";
 
 const T0 = Date.UTC(2026, 10, 30, 12, 0, 0);
 

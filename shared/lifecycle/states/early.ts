@@ -22,6 +22,9 @@ import { startCleaning } from "./cleaning.ts";
 /** Before the configuration is read only this much is known: how long to go on asking a GitHub that does not answer. */
 const AUTHORIZE_RETRY_FOR_MS = 1_800_000;
 
+/** A trigger run of whoever was heard to cause the request is waited for so long before anybody's counts. */
+const OWN_RUN_MS = 120_000;
+
 export function authorize(request: GateRequest, around: Surroundings): Step {
   return go(request, { kind: "authorizing", since: around.now, tries: 0 }, { kind: "authorize" }, around.now, {
     audit: [audit("request.authorize", null, { head: request.headSha, row: request.openedBy.row })],
@@ -127,7 +130,11 @@ export function endedByAuthorization(
   switch (outcome.kind) {
     case "refused":
       return conclude(
-        { ...request, terms: outcome.terms ?? request.terms },
+        {
+          ...request,
+          terms: outcome.terms ?? request.terms,
+          ...(outcome.heldBy === undefined ? {} : { heldBy: outcome.heldBy }),
+        },
         verdict("refused", outcome.reason, outcome.detail),
         around.now,
       );
@@ -206,8 +213,8 @@ function watchWaiting(
   if (pull !== undefined) want.pull = pull;
   const trigger = request.terms?.workflows.trigger ?? null;
   if (state.for === "trigger" && trigger !== null) {
-    // Another pull request at this commit has a run as well: who was heard to cause this one goes first.
-    const by = request.actor === null ? {} : { by: request.actor.id };
+    // Another pull request at this commit may have a run that began earlier. Later it is whoever ran it again, or in another's name.
+    const by = request.actor === null || around.now - state.since >= OWN_RUN_MS ? {} : { by: request.actor.id };
     want.triggerRun = { path: trigger, headSha: request.headSha, ...by };
   }
   return go(request, state, { kind: "observe", want }, Math.max(dueAt, around.now), extras);
