@@ -45,11 +45,21 @@ export interface Pull {
   headSha: string;
   baseRef: string;
   readonly labels: Set<string>;
-  files: File[];
+  /** What its head changes against its base: see `Repository.changes`. */
+  files: readonly File[];
   /** Instants at which head, state, draft or base changed. */
   readonly changes: Millis[];
+  /** When it was opened at, or pushed to, its present head; and whether the gate has taken the webhook that says so. */
+  arrivedAt: Millis;
+  arrivalHeard: boolean;
   /** The test merge cannot be made. */
   conflict: boolean;
+}
+
+/** What one commit changes against one base, and the merge that tests it there. */
+export interface Change {
+  readonly files: readonly File[];
+  readonly mergeSha: string;
 }
 
 /** What a merge queue has put together: the pull requests on top of the branch, each by a merge commit. */
@@ -118,6 +128,8 @@ export interface Run {
   updatedAt: Millis;
   cancelAsked: boolean;
   gone: boolean;
+  /** Somebody started it under the name of one of ours. */
+  readonly lookAlike?: boolean;
   /** Jobs of each attempt, the first at 0. */
   readonly jobs: Job[][];
   artifacts: { readonly id: string; readonly name: string; expired: boolean }[];
@@ -221,6 +233,14 @@ export class Repository {
     string,
     { readonly prNumber: number; readonly files: readonly File[]; readonly mergeSha: string }
   >();
+  /** Of each head, what it changes against each base that it was ever opened for. */
+  readonly changes = new Map<string, Map<string, Change>>();
+  /** Of each head, every pull request that was ever at it. */
+  readonly visitors = new Map<string, Set<number>>();
+  /** The head of each test merge. */
+  readonly mergeHeads = new Map<string, string>();
+  /** Of each press on a check's button that opened a request at once: the check, and the pull request that was asked about. */
+  readonly reruns: { readonly check: CheckRun; readonly opened: number | null }[] = [];
   /** Heads that a pull request went back to, and when it last did. */
   readonly returns = new Map<string, Millis>();
   /** Heads that more than one pull request has had at the same time. */
@@ -288,8 +308,8 @@ export class Repository {
       const commit = group.commits.find((one) => one.sha === sha);
       if (commit !== undefined) return commit.parents;
     }
-    for (const [head, one] of this.heads) if (one.mergeSha === sha) return [this.mainSha, head];
-    return [];
+    const head = this.mergeHeads.get(sha);
+    return head === undefined ? [] : [this.mainSha, head];
   }
 
   treeOf(sha: string): string {
@@ -326,12 +346,19 @@ export class Repository {
   /** Somebody runs again what was about this commit: that asks for the current head of its pull requests (row 4). */
   askAgain(commit: string): void {
     this.ask(commit);
-    for (const [sha, head] of this.heads) {
-      if (sha !== commit && head.mergeSha !== commit) continue;
-      const current = this.pulls.get(head.prNumber)?.headSha;
-      // The head that the run was about, too: another pull request may be at it, and else it is found to be superseded.
-      for (const one of new Set(current === undefined ? [sha] : [sha, current])) if (one !== commit) this.ask(one);
-    }
+    const sha = this.mergeHeads.get(commit) ?? commit;
+    const head = this.heads.get(sha);
+    if (head === undefined) return;
+    const current = this.pulls.get(head.prNumber)?.headSha;
+    // The head that the run was about, too: another pull request may be at it, and else it is found to be superseded.
+    for (const one of new Set(current === undefined ? [sha] : [sha, current])) if (one !== commit) this.ask(one);
+    this.askOthers(sha);
+  }
+
+  /** What becomes of one pull request at a shared head may have each of the others there asked about once more. */
+  askOthers(headSha: string): void {
+    if (!this.sharedHeads.has(headSha)) return;
+    for (const pull of this.pulls.values()) if (pull.headSha === headSha && pull.state === "open") this.ask(headSha);
   }
 
   removeRunner(runner: Runner, why: string): void {

@@ -18,9 +18,7 @@ function between(repository: Repository, base: string, head: string): readonly s
   if (from >= 0 && to >= 0) return to > from ? history.slice(from + 1, to + 1) : [];
   // A head or its test merge is made on top of what the default branch was: neither is part of it.
   const known = (sha: string): boolean =>
-    history.includes(sha) ||
-    repository.heads.has(sha) ||
-    [...repository.heads.values()].some((one) => one.mergeSha === sha);
+    history.includes(sha) || repository.heads.has(sha) || repository.mergeHeads.has(sha);
   return known(base) && known(head) ? null : null;
 }
 

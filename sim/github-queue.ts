@@ -25,7 +25,7 @@ export function queuePulls(repository: Repository, pulls: readonly Pull[]): Merg
     madeAt: repository.now,
     over: null,
   };
-  const only = pulls.length === 1 ? repository.heads.get(last.headSha) : undefined;
+  const only = pulls.length === 1 ? repository.changes.get(last.headSha)?.get(last.baseRef) : undefined;
   if (only !== undefined) repository.setTree(tip, repository.treeOf(only.mergeSha));
   repository.groups.set(tip, group);
   repository.around.trace.note(

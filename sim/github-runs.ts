@@ -65,15 +65,14 @@ export function startCi(
   branch: string,
   by: User,
   event: "pull_request" | "merge_group",
+  headRepositoryId: string | null = repository.id,
 ): void {
   const { faults, scheduler, rng } = repository.around;
   if (faults.strikes("trigger-never", 0.1)) return;
   const delay = faults.strikes("trigger-late", 0.2) ? rng.int(300_000, 1_200_000) : rng.int(2_000, 20_000);
   scheduler.in(delay, "ci starts", () => {
-    const run = newRun(repository, CI, event, "CI", sha, branch, by, {}, [
-      newJob(repository, "rustfmt", [], ["Run rustfmt"], sha),
-      newJob(repository, "clippy", [], ["Run clippy"], sha),
-    ]);
+    const jobs = ["rustfmt", "clippy"].map((name) => newJob(repository, name, [], [`Run ${name}`], sha));
+    const run = newRun(repository, CI, event, "CI", sha, branch, by, {}, jobs, headRepositoryId);
     run.status = "in_progress";
     tellRun(repository, run, "in_progress");
     repository.onCi?.({ sha, branch, by, event });
@@ -90,6 +89,7 @@ export function startCi(
 
 /** The App dispatches one of its two workflows. */
 export function dispatchRun(repository: Repository, path: string, inputs: Readonly<Record<string, string>>): Run {
+  lookAlike(repository, path, inputs);
   const { faults, scheduler, rng } = repository.around;
   const app: User = { id: "5000", login: `${APP_SLUG}[bot]`, role: "none" };
   if (path === PREPARE) {
@@ -117,11 +117,7 @@ export function dispatchRun(repository: Repository, path: string, inputs: Readon
       const bad = faults.strikes("prepare-fails", 0.1);
       finishJob(repository, run, job, bad ? "failure" : "success");
       if (!bad && !faults.strikes("prepare-no-artifacts", 0.3)) {
-        run.artifacts = ["part00", "part01", "part02", "part03", "part04", "manifest"].map((part) => ({
-          id: repository.nextId(),
-          name: `gpu-gate-archives-${part}`,
-          expired: false,
-        }));
+        run.artifacts = preparedArtifacts(repository);
       }
       finishRun(repository, run, bad ? "failure" : "success");
     });
@@ -145,6 +141,46 @@ export function dispatchRun(repository: Repository, path: string, inputs: Readon
   mayVanish(repository, run);
   if (faults.strikes("job-stranger", 0.2)) strangerTakes(repository, run, job);
   return run;
+}
+
+/**
+ * Request ids are public: somebody who may write starts a workflow of their own under the name of ours, at a branch of theirs or
+ * the very file on the default branch; or a stranger's pull request has a file of that path. All of it ends well, at once.
+ */
+function lookAlike(repository: Repository, path: string, { request, attempt }: Readonly<Record<string, string>>): void {
+  const { faults, scheduler } = repository.around;
+  if (!faults.strikes("look-alike-run", 0.5)) return;
+  const stream = faults.stream("look-alike-run");
+  const how = stream.pick(["the same file", "a branch", "a fork"] as const);
+  const [, , writer, stranger] = repository.users;
+  const by = how === "a fork" ? stranger : writer;
+  const took = stream.int(1_000, 20_000);
+  // It may be there before ours is.
+  scheduler.in(stream.chance(0.4) ? 0 : stream.int(100, 30_000), "a run under our name", () => {
+    if (by === undefined) return;
+    const title =
+      path === PREPARE ? `gpu-gate prepare ${request ?? ""}` : `gpu-gate execute ${request ?? ""} ${attempt ?? ""}`;
+    const job = newJob(repository, "GPU tests", ["ubuntu-latest"], GPU_STEPS, repository.mainSha);
+    const branch = how === "the same file" ? "main" : "theirs";
+    const event = how === "a fork" ? "pull_request" : "workflow_dispatch";
+    const from = how === "a fork" ? "999" : repository.id;
+    const run = newRun(repository, path, event, title, repository.mainSha, branch, by, {}, [job], from, true);
+    run.status = "in_progress";
+    tellRun(repository, run, "in_progress");
+    scheduler.in(took, "a run under our name ends", () => {
+      finishJob(repository, run, job, "success");
+      if (path === PREPARE) run.artifacts = preparedArtifacts(repository);
+      finishRun(repository, run, "success");
+    });
+  });
+}
+
+function preparedArtifacts(repository: Repository): Run["artifacts"] {
+  return ["part00", "part01", "part02", "part03", "part04", "manifest"].map((part) => ({
+    id: repository.nextId(),
+    name: `gpu-gate-archives-${part}`,
+    expired: false,
+  }));
 }
 
 function mayVanish(repository: Repository, run: Run): void {
@@ -189,6 +225,7 @@ function newRun(
   inputs: Readonly<Record<string, string>>,
   jobs: Job[],
   headRepositoryId = repository.id as string | null,
+  ofSomebodyElse = false,
 ): Run {
   const run: Run = {
     id: repository.nextId(),
@@ -211,6 +248,7 @@ function newRun(
     updatedAt: repository.now,
     cancelAsked: false,
     gone: false,
+    lookAlike: ofSomebodyElse,
     jobs: [jobs],
     artifacts: [],
   };

@@ -216,8 +216,9 @@ const HANDLERS: Readonly<Record<string, ServerHandler>> = {
     if (queued !== undefined) return json(200, queued);
     const number = Number(/^pull\/(\d+)\/merge$/.exec(decodeURIComponent(ref))?.[1] ?? "0");
     const pull = repository.pulls.get(number);
-    const head = pull?.conflict === true ? undefined : repository.heads.get(pull?.headSha ?? "");
-    return head === undefined ? notFound() : json(200, { ref: `refs/${ref}`, object: { sha: head.mergeSha } });
+    if (pull === undefined || pull.conflict) return notFound();
+    const change = repository.changes.get(pull.headSha)?.get(pull.baseRef);
+    return change === undefined ? notFound() : json(200, { ref: `refs/${ref}`, object: { sha: change.mergeSha } });
   },
   getPull: (_server, repository, _request, [number = ""]) => {
     const pull = repository.pulls.get(Number(number));

@@ -17,6 +17,8 @@ export interface HookAttempt {
 }
 
 export interface HookDelivered {
+  /** When the event happened; left out where nobody asks. */
+  readonly madeAt?: Millis;
   readonly guid: string;
   readonly event: string;
   readonly action: string | null;

@@ -5,6 +5,7 @@
 import { verdict } from "../shared/lifecycle/verdict.ts";
 import type { Faults } from "./faults.ts";
 import {
+  APP_ID,
   CI,
   EXECUTE,
   PREPARE,
@@ -16,7 +17,7 @@ import {
 } from "./github-model.ts";
 import { foreignCheck } from "./github-checks.ts";
 import { checkJson } from "./github-json.ts";
-import { changePull, commentOn, labelPull, openPull, pushTo } from "./github-pulls.ts";
+import { BASES, changePull, commentOn, labelPull, openPull, pushTo } from "./github-pulls.ts";
 import { cancelRun, runAgain } from "./github-runs.ts";
 import type { GateHost } from "./hosts.ts";
 import { Prng } from "./prng.ts";
@@ -40,6 +41,9 @@ const DOCS: File[] = [{ filename: "docs/guide.md", status: "modified" }];
 export const OWN_LABELS = ["self-hosted", "linux", "gpu-full"];
 export const OWN_SWITCH = "GPU_COVERAGE_ENABLED";
 export const AGGREGATE = "Required checks";
+
+/** Who opens one more pull request at a head: somebody who may spend, a stranger from a fork, or a writer who may not. */
+const RIVALS = ["same-head", "rival-fork", "rival-writer"] as const;
 
 const CI_FILES: File[] = [{ filename: "ci/tools.py", status: "modified" }];
 
@@ -216,6 +220,15 @@ export class People {
     const pull = [...repository.pulls.values()].find((one) => one.headSha === check.headSha);
     const maintainer = repository.users[0];
     if (pull === undefined || maintainer === undefined || check.status !== "completed") return;
+    // Most of what another pull request can do to this one it does once this one has its answer.
+    for (const kind of RIVALS) {
+      if (check.conclusion !== "success" || repository.sharedHeads.has(check.headSha) || !faults.strikes(kind, 0.4))
+        continue;
+      const after = faults.stream(kind).int(1_000, 600_000);
+      scheduler.in(after, "another pull request at the head", () => {
+        if (faults.on(kind)) this.#rival(repository, pull, kind);
+      });
+    }
     if (check.conclusion === "action_required" && check.title === "Waiting for a maintainer" && this.#rng.chance(0.8)) {
       scheduler.in(this.#rng.int(5_000, 300_000), "approval", () => this.#approve(repository, pull, maintainer, check));
       return;
@@ -284,15 +297,7 @@ export class People {
     this.#sometimes("head-moves-back", 0.4, () => {
       if (pull.state === "open" && pull.headSha !== before) pushTo(repository, pull, author, before, CODE);
     });
-    this.#sometimes("same-head", 0.9, () => {
-      if (pull.state !== "open") return;
-      const stream = faults.stream("same-head");
-      const other = stream.chance(0.6);
-      // Against another base the same commit is another change.
-      const files = other ? stream.pick([CODE, DOCS]) : pull.files;
-      const twin = openPull(repository, author, files, false, false, pull);
-      if (other) changePull(repository, twin, author, "edited");
-    });
+    for (const kind of RIVALS) this.#sometimes(kind, 0.9, () => this.#rival(repository, pull, kind));
     this.#sometimes("empty-commit", 0.5, () => {
       if (pull.state === "open") pushTo(repository, pull, author, this.#rng.hex(40), pull.files, true);
     });
@@ -324,6 +329,66 @@ export class People {
         if (pull.draft) changePull(repository, pull, author, "ready_for_review");
       });
     }
+  }
+
+  /** Somebody opens one more pull request at this one's head, and does not leave it alone. */
+  #rival(repository: Repository, pull: Pull, kind: (typeof RIVALS)[number]): void {
+    const { faults, scheduler } = this.#around;
+    const stream = faults.stream(kind);
+    const [maintainer, admin, writer, stranger] = repository.users;
+    const by = { "same-head": stream.chance(0.5) ? maintainer : admin, "rival-writer": writer, "rival-fork": stranger }[
+      kind
+    ];
+    const bases = BASES.filter((base) => base !== pull.baseRef);
+    const baseRef = stream.chance(0.75) ? stream.pick(bases) : pull.baseRef;
+    const files = stream.pick([CODE, DOCS]);
+    if (pull.state !== "open" || by === undefined) return;
+    const rival = openPull(repository, by, files, false, kind === "rival-fork", pull, baseRef);
+    const acts = faults.stream("rival-acts");
+    for (let times = 0; times < 3; times += 1) {
+      if (!faults.strikes("rival-acts", 0.6)) continue;
+      const at = acts.int(500, acts.chance(0.4) ? 60_000 : 1_800_000);
+      const which = acts.chance(0.8) ? rival : pull;
+      const whose = which === rival ? by : (maintainer ?? by);
+      const act = acts.pick(["close", "close", "retarget", "push away", "reopen", "re-run"] as const);
+      scheduler.in(at, `rival ${act}`, () => {
+        if (faults.on("rival-acts")) this.#actOn(repository, which, whose, act);
+      });
+    }
+  }
+
+  #actOn(
+    repository: Repository,
+    pull: Pull,
+    by: User,
+    act: "close" | "retarget" | "push away" | "reopen" | "re-run",
+  ): void {
+    const stream = this.#around.faults.stream("rival-acts");
+    if (act === "reopen") {
+      if (pull.state === "closed") changePull(repository, pull, by, "reopened");
+      return;
+    }
+    if (pull.state !== "open") return;
+    if (act === "close") return changePull(repository, pull, by, "closed");
+    if (act === "push away") return pushTo(repository, pull, by, stream.hex(40), stream.pick([CODE, DOCS]));
+    if (act === "retarget") {
+      const baseRef = stream.pick(BASES.filter((base) => base !== pull.baseRef));
+      const to = { baseRef, files: stream.pick([CODE, DOCS]) };
+      return changePull(repository, pull, by, "edited", to);
+    }
+    // The button is on every check of the commit, of whichever pull request it speaks; a stranger has none.
+    const ours = [...repository.checks.values()].filter(
+      ({ appId, headSha, status, name }) =>
+        appId === APP_ID && headSha === pull.headSha && status === "completed" && name !== AGGREGATE,
+    );
+    if (ours.length === 0) return;
+    const check = stream.pick(ours);
+    const [maintainer, , writer] = repository.users;
+    const presses = stream.chance(0.8) ? maintainer : writer;
+    if (presses === undefined) return;
+    repository.askAgain(check.headSha);
+    repository.ask(check.headSha);
+    repository.tell("check_run", "rerequested", presses, { check_run: checkJson(check) });
   }
 
   /** Plans an act at a random instant of the time that is left; quick ones are as likely as late ones. */

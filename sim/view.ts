@@ -48,6 +48,8 @@ export interface Checker {
   performing?(world: WorldView, operation: string, request: NetRequest): string | null;
   /** Our App wrote a check. */
   wrote?(world: WorldView, repository: Repository, check: CheckRun): string | null;
+  /** The world was healed and would be at rest: what has to come all the same, within some rounds of comparing. */
+  owed?(world: WorldView): string | null;
   /** The world was healed and came to rest, or did not in time. */
   end?(world: WorldView): string | null;
 }

@@ -4,7 +4,7 @@ import type { Board } from "../durable-objects/board-client.ts";
 import { CallRate, POD_CALLS } from "../durable-objects/gate/rate.ts";
 import { reapReasonCode } from "../shared/lifecycle/reap.ts";
 import { parseWebhook, type Deliveries, type Ignored } from "../shared/github/webhook.ts";
-import type { Delivery } from "../shared/lifecycle/signal.ts";
+import type { Delivery, Signal } from "../shared/lifecycle/signal.ts";
 import type { Millis } from "../shared/ports.ts";
 import { podExitSchema, podProofSchema } from "../shared/runpod/pod-words.ts";
 import { Coverage } from "./coverage.ts";
@@ -53,6 +53,9 @@ const START = Date.UTC(2026, 10, 30, 6);
 const LATE_START = Date.UTC(2026, 10, 30, 22, 30);
 const BILL_COMPARED = Date.UTC(2026, 11, 1, 4);
 
+/** Six rounds of comparing with GitHub: what has not come by then does not come. */
+const OWED_MS = 1_800_000;
+
 /** How often the platform runs cron in an isolate that it has just made. */
 const NEW_ISOLATE = 0.05;
 
@@ -89,6 +92,8 @@ export class World implements WorldView {
     string,
     { readonly repository: Repository; readonly what: HookDelivered; readonly text: string }
   >();
+  #healedAt: Millis = 0;
+  #quietSince: Millis | null = null;
   #healDisasters: () => void = () => undefined;
   readonly #podCalls = new CallRate(POD_CALLS);
   readonly #worker: Owner;
@@ -286,6 +291,7 @@ export class World implements WorldView {
 
   #heal(): void {
     this.trace.note("the world heals");
+    this.#healedAt = this.now;
     this.faults.healed = true;
     this.net.heal();
     this.#healDisasters();
@@ -301,8 +307,26 @@ export class World implements WorldView {
     }
   }
 
-  /** Nothing open, nothing rented, nothing left to say. */
+  /** Quiet, and nothing that must still come is waited for in vain any longer. */
   #atRest(): boolean {
+    if (!this.#isQuiet()) {
+      this.#quietSince = null;
+      return false;
+    }
+    this.#quietSince ??= this.now;
+    if (this.now - this.#quietSince > OWED_MS) return true;
+    // What a head's pull requests took from one another is given back by a comparison with GitHub at the latest.
+    const compared = this.hosts.every(
+      ({ repository, gate }) =>
+        repository.sharedHeads.size === 0 ||
+        repository.standing !== "ok" ||
+        Number(gate.store.meta("reconciled_at") ?? "0") - this.skew > this.#healedAt,
+    );
+    return compared && this.#options.checkers.every((checker) => (checker.owed?.(this) ?? null) === null);
+  }
+
+  /** Nothing open, nothing rented, nothing left to say. */
+  #isQuiet(): boolean {
     if (this.runpod.pods.some((pod) => pod.releasedAt === null)) return false;
     // Nor is a gate still to be told what cron deleted.
     if (this.account.sql.exec("SELECT key FROM meta WHERE key LIKE 'owed:%'").length > 0) return false;
@@ -431,7 +455,13 @@ export class World implements WorldView {
     const guid = `guid-${this.#guid}`;
     const text = JSON.stringify(hook.payload);
     const action = hook.payload["action"];
-    const what = { guid, event: hook.event, action: typeof action === "string" ? action : null, ...idsOf(repository) };
+    const what = {
+      guid,
+      event: hook.event,
+      action: typeof action === "string" ? action : null,
+      ...idsOf(repository),
+      madeAt: this.now,
+    };
     const { faults } = this;
     const stream = faults.stream("hook-delayed");
     const sent = { repository, what, text };
@@ -475,6 +505,8 @@ export class World implements WorldView {
             this.trace.note(
               `webhook ${event}.${delivery.signal.kind}: ${accepted.kind} ${accepted.actions.join("; ")}`,
             );
+            if (accepted.kind === "accepted")
+              noteHeard(to, delivery.signal, accepted.actions, what.madeAt ?? -Infinity);
             return accepted.kind !== "read-only";
           }),
       );
@@ -569,6 +601,21 @@ export class World implements WorldView {
       return null;
     }
   }
+}
+
+/** What the gate has taken: who brought a pull request to its head, and what came of a press on a check's button. */
+function noteHeard(host: GateHost, signal: Signal, actions: readonly string[], madeAt: Millis): void {
+  const { repository, gate } = host;
+  if (signal.kind === "pull-request" && (signal.action === "opened" || signal.action === "synchronize")) {
+    const pull = repository.pulls.get(signal.prNumber);
+    // A word of an earlier stay at the head says nothing about who brought it there again.
+    if (pull?.headSha === signal.headSha && madeAt >= pull.arrivedAt) pull.arrivalHeard = true;
+  }
+  if (signal.kind !== "check-run" || signal.action !== "rerequested") return;
+  const check = repository.checks.get(signal.checkRunId);
+  const opened = actions.map((said) => /^open (\S+)$/.exec(said)?.[1]).find((id) => id !== undefined);
+  const request = opened === undefined ? null : gate.store.request(opened);
+  if (check !== undefined && request !== null) repository.reruns.push({ check, opened: request.prNumber });
 }
 
 /** A day's money: no cap is what is looked at there. */

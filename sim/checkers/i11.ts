@@ -137,11 +137,12 @@ function excused(repository: Repository, run: Run, world: WorldView): boolean {
     return group.over !== null || world.now - group.madeAt > repository.queueMinutes * 60_000 - QUEUE_MARGIN_MS;
   // One fixed commit of the default branch: nothing about it can change.
   if (repository.mainHistory.some((commit) => commit.sha === run.inputs["tested_sha"])) return false;
-  const head = [...repository.heads].find(
-    ([sha, one]) => one.mergeSha === run.inputs["tested_sha"] || sha === run.inputs["tested_sha"],
+  const tested = run.inputs["tested_sha"] ?? "";
+  const sha = repository.mergeHeads.get(tested) ?? tested;
+  const visitors = repository.visitors.get(sha);
+  if (visitors === undefined) return true;
+  // Those that are there, and those that were.
+  return [...visitors].some((number) =>
+    repository.pulls.get(number)?.changes.some((at) => at > run.createdAt - 60_000),
   );
-  if (head === undefined) return true;
-  const [sha, { prNumber }] = head;
-  const about = [...repository.pulls.values()].filter((pull) => pull.number === prNumber || pull.headSha === sha);
-  return about.some((pull) => pull.changes.some((at) => at > run.createdAt - 60_000));
 }

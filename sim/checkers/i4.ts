@@ -27,9 +27,15 @@ export function i4(): Checker {
 function subjectOf(
   repository: Repository,
   check: CheckRun,
+  baseRef: string | undefined,
 ): { readonly files: readonly File[]; readonly revisions: readonly string[] } | null {
   const head = repository.heads.get(check.headSha);
-  if (head !== undefined) return { files: head.files, revisions: [head.mergeSha, check.headSha] };
+  if (head !== undefined) {
+    const changes = repository.changes.get(check.headSha);
+    const merges = [...(changes?.values() ?? [])].map(({ mergeSha }) => mergeSha);
+    // Another pull request at the commit is asked about next; that each has what its own base needs is seen when all is quiet.
+    return { files: changes?.get(baseRef ?? "")?.files ?? head.files, revisions: [...merges, check.headSha] };
+  }
   const group = repository.groups.get(check.headSha);
   if (group !== undefined) return { files: group.files, revisions: [check.headSha] };
   const onMain = repository.mainHistory.some((commit) => commit.sha === check.headSha);
@@ -37,11 +43,11 @@ function subjectOf(
 }
 
 function successProblem(world: WorldView, repository: Repository, check: CheckRun): string | null {
-  const subject = subjectOf(repository, check);
-  if (subject === null) return `success on ${check.headSha}, which no pull request ever had`;
-  const { files } = subject;
   const request = check.externalId?.split(":")[0] ?? "";
   const record = world.hosts.find((host) => host.repository === repository)?.gate.store.request?.(request) ?? null;
+  const subject = subjectOf(repository, check, record?.admission?.baseRef);
+  if (subject === null) return `success on ${check.headSha}, which no pull request ever had`;
+  const { files } = subject;
   const kind = record?.kind ?? "pull-request";
   // What it says, it says of every open pull request at this commit that was there before it; each may have another base.
   // A draft is looked at again when it is ready: it is what it was then that counts.
@@ -111,7 +117,12 @@ function evidenceProblem(
   return `success for ${request} without evidence: ${problems.join("; ") || "no run"}`;
 }
 
-function runProblem(world: WorldView, repository: Repository, run: Run, revisions: readonly string[]): string | null {
+export function runProblem(
+  world: WorldView,
+  repository: Repository,
+  run: Run,
+  revisions: readonly string[],
+): string | null {
   if (!revisions.includes(run.inputs["tested_sha"] ?? "")) return "another revision was tested";
   const job = run.jobs[0]?.[0];
   if (job?.status !== "completed" || job.conclusion !== "success") return "its job did not succeed";

@@ -13,8 +13,27 @@ import { i10 } from "./i10.ts";
 import { i11 } from "./i11.ts";
 import { i12 } from "./i12.ts";
 import { n72 } from "./n72.ts";
+import { ownRuns } from "./own-runs.ts";
+import { sharedHeads } from "./shared-heads.ts";
 import { tokens } from "./tokens.ts";
 
 export function checkersFor(): readonly Checker[] {
-  return [i1(), i2(), i3(), i4(), i5(), i6(), i7(), i8(), i9(), i10(), i11(), i12(), n72(), tokens()];
+  return [
+    i1(),
+    i2(),
+    i3(),
+    i4(),
+    i5(),
+    i6(),
+    i7(),
+    i8(),
+    i9(),
+    i10(),
+    i11(),
+    i12(),
+    n72(),
+    ownRuns(),
+    sharedHeads(),
+    tokens(),
+  ];
 }

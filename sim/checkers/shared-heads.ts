@@ -1,0 +1,136 @@
+/**
+ * A check belongs to a commit, and a commit to as many pull requests as anybody likes to open. Once the world is healed and quiet,
+ * of every open pull request from here whose author may spend:
+ *
+ *  - a green that stands on its head is deserved by its own change against the base it has now (I4, for each of them);
+ *  - a green that it earned by itself is not hidden behind the word about a pull request that is closed or has left the head,
+ *    nor, where it was tested, behind the word about a fork's;
+ *  - the last word is not about something that is over;
+ *  - who brought it to its head was heard, so nobody asks who it was.
+ *
+ * What was tested comes from GitHub's and RunPod's books; of the gate's own record only whom a check speaks of is believed.
+ */
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import { APP_ID, EXECUTE, type CheckRun, type File, type Pull, type Repository } from "../github-model.ts";
+import type { GateHost } from "../hosts.ts";
+import type { Checker, WorldView } from "../view.ts";
+import { runProblem } from "./i4.ts";
+
+/** A check that has its conclusion, and the request whose word it is. */
+interface Word {
+  readonly check: CheckRun;
+  readonly request: GateRequest;
+}
+
+const AGGREGATE = "Required checks";
+const MAY_SPEND: ReadonlySet<string> = new Set(["maintain", "admin"]);
+const OVER: ReadonlySet<string> = new Set(["closed", "head-moved", "base-moved", "base-changed"]);
+
+export function sharedHeads(): Checker {
+  const judged = new Map<Repository, number>();
+  return {
+    name: "shared",
+    step(world) {
+      for (const host of world.hosts) {
+        const { reruns } = host.repository;
+        for (const { check, opened } of reruns.slice(judged.get(host.repository) ?? 0)) {
+          const problem = rerunProblem(host, check, opened);
+          if (problem !== null) return problem;
+        }
+        judged.set(host.repository, reruns.length);
+      }
+      return null;
+    },
+    owed: problemOf,
+    end: problemOf,
+  };
+}
+
+/** Whoever presses a check's button asks about the pull request whose check it is, as long as that is there. */
+function rerunProblem({ gate, repository }: GateHost, check: CheckRun, opened: number | null): string | null {
+  const whose = gate.store.request(check.externalId?.split(":")[0] ?? "");
+  const pull = repository.pulls.get(whose?.prNumber ?? 0);
+  if (whose === null || pull?.state !== "open" || pull.headSha !== check.headSha) return null;
+  if (whose.kind !== "pull-request" || opened === whose.prNumber) return null;
+  return `the check of #${pull.number} was run again, and #${opened ?? "none"} is asked about`;
+}
+
+function problemOf(world: WorldView): string | null {
+  for (const host of world.hosts) {
+    const { repository } = host;
+    if (repository.standing !== "ok" || !host.up || host.gate.readOnly) continue;
+    for (const pull of repository.pulls.values()) {
+      if (!isOurs(repository, pull)) continue;
+      const problem = pullProblem(world, host, pull);
+      if (problem !== null) return `#${pull.number} (${pull.headSha.slice(0, 8)} for ${pull.baseRef}): ${problem}`;
+    }
+  }
+  return null;
+}
+
+/** Open, from here, whole, and of an author who may spend. */
+function isOurs(repository: Repository, pull: Pull): boolean {
+  if (pull.state !== "open" || pull.draft || pull.conflict || pull.headRepositoryId !== repository.id) return false;
+  return MAY_SPEND.has(pull.author.role);
+}
+
+function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | null {
+  const words = wordsOn(host, pull.headSha);
+  const last = words.at(-1);
+  if (last === undefined || last.check.status !== "completed") return null;
+  const earned = earnedBy(world, host.repository, pull);
+  if (last.check.conclusion === "success") {
+    return earned === null
+      ? `its check is green by ${last.request.id}, and its change was never tested for this base`
+      : null;
+  }
+  const own = words.findLast(({ request }) => request.prNumber === pull.number);
+  const about = host.repository.pulls.get(last.request.prNumber ?? 0);
+  const verdict = last.request.state.kind === "concluded" ? last.request.state.verdict : null;
+  if (verdict !== null && OVER.has(verdict.reason)) {
+    return `the last word on its head, ${last.request.id} about #${about?.number ?? "none"}, is '${verdict.reason}'`;
+  }
+  if (own === last && verdict?.reason === "actor-unknown" && pull.arrivalHeard)
+    return `${last.request.id} asks who brought it here, which was told`;
+  if (own === undefined || own === last || own.check.conclusion !== "success" || earned === null || about === undefined)
+    return null;
+  const lost = `its own green (${own.request.id}) is hidden by ${last.request.id} about #${about.number}`;
+  if (about.state !== "open" || about.headSha !== pull.headSha) return `${lost}, which is not here any more`;
+  if (about.headRepositoryId === host.repository.id) return null;
+  if (earned === "tested") return `${lost}, a fork's`;
+  const others = [...host.repository.pulls.values()].filter(
+    (one) => one !== pull && one.state === "open" && one.headSha === pull.headSha,
+  );
+  // Code that waits at the commit may hold up what needs no GPU; documents may not.
+  return others.every(({ files }) => isLight(files)) ? `${lost}, a fork's, though no code is here` : null;
+}
+
+/** What was said on a head to its pull requests, oldest first. */
+function wordsOn({ repository, gate }: GateHost, headSha: string): readonly Word[] {
+  const words: Word[] = [];
+  for (const check of repository.checks.values()) {
+    if (check.appId !== APP_ID || check.headSha !== headSha || check.name === AGGREGATE) continue;
+    if (check.name.endsWith("(shadow)")) continue;
+    const request = gate.store.request(check.externalId?.split(":")[0] ?? "");
+    if (request?.kind === "pull-request" || request?.kind === "recovery") words.push({ check, request });
+  }
+  return words;
+}
+
+function isLight(files: readonly File[]): boolean {
+  return files.length > 0 && files.every((file) => /^(?:docs|ci)\//.test(file.filename));
+}
+
+/** How its change against its present base deserves a green; null: it does not. */
+function earnedBy(world: WorldView, repository: Repository, pull: Pull): "light" | "tested" | null {
+  const change = repository.changes.get(pull.headSha)?.get(pull.baseRef);
+  if (change === undefined) return null;
+  // The head alone is the same against every base; a merge, and what has its tree, is of one.
+  const trees = new Set([change.mergeSha, pull.headSha].map((sha) => repository.treeOf(sha)));
+  for (const run of repository.runs.values()) {
+    const tested = run.inputs["tested_sha"] ?? "";
+    if (run.path !== EXECUTE || !trees.has(repository.treeOf(tested))) continue;
+    if (runProblem(world, repository, run, [tested]) === null) return "tested";
+  }
+  return isLight(change.files) ? "light" : null;
+}
