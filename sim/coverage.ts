@@ -51,6 +51,20 @@ const REFUSALS: Readonly<Record<RefusalReason, true>> = {
   fork: true,
 };
 
+/** Everything that is to be met, by its kind. */
+const NAMES = {
+  states: stateKinds as readonly string[],
+  tasks: Object.keys(onRepeat),
+  reasons: REASON_CODES as readonly string[],
+  refusals: Object.keys(REFUSALS),
+  faults: FAULT_KINDS,
+};
+
+/** How many names of each kind there are to be met. */
+export const namesToMeet: Readonly<Record<string, number>> = Object.fromEntries(
+  Object.entries(NAMES).map(([kind, names]) => [kind, names.length]),
+);
+
 export class Coverage implements Readonly<Record<Counted, Counts>> {
   readonly states: Counts = new Map();
   readonly transitions: Counts = new Map();
@@ -105,15 +119,16 @@ export class Coverage implements Readonly<Record<Counted, Counts>> {
     this.concluded += other.concluded;
   }
 
+  /** What was never met, by its kind. */
   unreached(): Readonly<Record<string, readonly string[]>> {
     const states = new Set([...this.states.keys()].map((name) => name.split(" ")[0]));
     const tasks = new Set([...this.tasks.keys()].map((name) => name.split(" ")[1]));
     return {
-      states: stateKinds.filter((kind) => !states.has(kind)),
-      tasks: Object.keys(onRepeat).filter((kind) => !tasks.has(kind)),
-      reasons: REASON_CODES.filter((code) => !this.reasons.has(code)),
-      refusals: Object.keys(REFUSALS).filter((reason) => !this.refusals.has(reason)),
-      faults: FAULT_KINDS.filter((kind) => !this.faults.has(kind)),
+      states: NAMES.states.filter((kind) => !states.has(kind)),
+      tasks: NAMES.tasks.filter((kind) => !tasks.has(kind)),
+      reasons: NAMES.reasons.filter((code) => !this.reasons.has(code)),
+      refusals: NAMES.refusals.filter((reason) => !this.refusals.has(reason)),
+      faults: NAMES.faults.filter((kind) => !this.faults.has(kind)),
     };
   }
 

@@ -6,7 +6,8 @@ import { FAULT_KINDS, type FaultKind } from "./faults.ts";
 import { play, playInJobs } from "./processes.ts";
 import { misused, numberOf, optionsOf, type Command } from "./options.ts";
 import { installPlatform } from "./platform.ts";
-import { unreached } from "./unreachable.ts";
+import { namesToMeet } from "./coverage.ts";
+import { unreachedLines } from "./unreachable.ts";
 import { HeapWatch, startProfile } from "./profile.ts";
 import { DEFAULT_RUN, runSeed, shrink, type RunOptions, type RunResult } from "./run.ts";
 import { Totals } from "./totals.ts";
@@ -209,11 +210,8 @@ async function many(): Promise<boolean> {
   const { coverage: _long, failures: _failures, ...short } = summary;
   console.log(JSON.stringify(short));
   for (const [layer, share] of layers ?? []) console.log(`${(share * 100).toFixed(1).padStart(6)} %  ${layer}`);
-  const { missing, metAnyway } = unreached(coverage);
-  console.log("unreached", JSON.stringify(missing));
-  if (metAnyway.length > 0)
-    console.log("reached, though sim/unreachable.ts says that it cannot be", metAnyway.join(", "));
-  if (coverage.notes.size > 0) console.log("notes", JSON.stringify(Object.fromEntries(coverage.notes)));
+  for (const line of unreachedLines(coverage, namesToMeet)) console.log(line);
+  for (const [note, times] of coverage.notes) console.log(`Seen ${times} times: ${note}`);
   for (const [checker, list] of Map.groupBy(failures, (failure) => failure.checker)) {
     const first = list.slice(0, 8).map((failure) => failure.seed);
     console.log(`${checker}: ${list.length} seeds, first ${first.join(" ")}`);

@@ -25,6 +25,15 @@ export const UNREACHABLE: Readonly<Record<string, Readonly<Record<string, string
   },
 };
 
+/** What each kind of name is called, and what becomes of one. */
+const WORDS: Readonly<Record<string, readonly [one: string, many: string, met: string]>> = {
+  states: ["state of a request", "states of a request", "entered"],
+  tasks: ["kind of task", "kinds of task", "put"],
+  reasons: ["reason", "reasons", "given"],
+  refusals: ["refusal of a token", "refusals of a token", "met"],
+  faults: ["kind of fault", "kinds of fault", "played"],
+};
+
 export interface Unreached {
   /** Should have been met. */
   readonly missing: Readonly<Record<string, readonly string[]>>;
@@ -41,4 +50,26 @@ export function unreached(coverage: Pick<Coverage, "unreached">): Unreached {
     metAnyway.push(...Object.keys(excused).filter((name) => !names.includes(name)));
   }
   return { missing, metAnyway };
+}
+
+/** The same in sentences, one for each kind of name. `all`: how many names of each kind there are. */
+export function unreachedLines(
+  coverage: Pick<Coverage, "unreached">,
+  all: Readonly<Record<string, number>>,
+): readonly string[] {
+  const { missing, metAnyway } = unreached(coverage);
+  const lines = Object.entries(missing).map(([what, names]) => {
+    const [one, many, met] = WORDS[what] ?? [what, what, "met"];
+    const excused = Object.keys(UNREACHABLE[what] ?? {}).length;
+    const count = (all[what] ?? 0) - excused;
+    const but = excused === 0 ? "" : ` (but the ${excused} that sim/unreachable.ts excuses)`;
+    if (names.length === 0) return `Every ${one} was ${met}${but}.`;
+    const were = names.length === 1 ? "was" : "were";
+    return `Of ${count} ${many}${but}, ${names.length} ${were} never ${met}: ${names.join(", ")}.`;
+  });
+  if (Object.values(missing).some((names) => names.length > 0))
+    lines.push("Some hundred seeds reach nearly all of it.");
+  if (metAnyway.length > 0)
+    lines.push(`Reached, though sim/unreachable.ts says that it cannot be: ${metAnyway.join(", ")}.`);
+  return lines;
 }
