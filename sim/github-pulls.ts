@@ -92,6 +92,9 @@ export function changePull(
   if (action === "ready_for_review") pull.draft = false;
   if (action === "edited") {
     pull.baseRef = to.baseRef;
+    // Who brought it to its head is not who gave it this base.
+    pull.arrivedAt = repository.now;
+    pull.arrivalHeard = false;
     pull.files = to.files;
     noteChange(repository, pull);
     // Each of its heads is another change now, and so may be answered once more; another pull request's at that head as well.
