@@ -52,6 +52,8 @@ export interface Pull {
   /** When it was opened at, or pushed to, its present head; and whether the gate has taken the webhook that says so. */
   arrivedAt: Millis;
   arrivalHeard: boolean;
+  /** Everybody who ever did anything to it, or ran again what was about its commit. */
+  readonly actors: Set<string>;
   /** The test merge cannot be made. */
   conflict: boolean;
 }
@@ -372,6 +374,12 @@ export class Repository {
   // Webhooks.
 
   tell(event: string, action: string, sender: User, more: Readonly<Record<string, unknown>>): void {
+    const { pull_request: pull, issue } = more as Readonly<Record<string, { readonly number?: number } | undefined>>;
+    const number = pull?.number ?? issue?.number;
+    // A button is on a commit's check, so whoever presses one does so to all that have it.
+    const pressed = event === "check_run" && (action === "rerequested" || action === "requested_action");
+    if (pressed) for (const one of this.pulls.values()) one.actors.add(sender.login);
+    else if (number !== undefined) this.pulls.get(number)?.actors.add(sender.login);
     this.around.deliver(this, {
       event,
       payload: {

@@ -32,6 +32,7 @@ export function openPull(
     changes: [],
     arrivedAt: repository.now,
     arrivalHeard: false,
+    actors: new Set(),
     conflict: false,
   };
   repository.pulls.set(number, pull);
@@ -86,15 +87,14 @@ export function changePull(
   if (action === "reopened") {
     pull.state = "open";
     repository.ask(pull.headSha);
+    nobodyTold(repository, pull);
   }
   repository.askOthers(pull.headSha);
   if (action === "converted_to_draft") pull.draft = true;
   if (action === "ready_for_review") pull.draft = false;
   if (action === "edited") {
     pull.baseRef = to.baseRef;
-    // Who brought it to its head is not who gave it this base.
-    pull.arrivedAt = repository.now;
-    pull.arrivalHeard = false;
+    nobodyTold(repository, pull);
     pull.files = to.files;
     noteChange(repository, pull);
     // Each of its heads is another change now, and so may be answered once more; another pull request's at that head as well.
@@ -131,6 +131,12 @@ export function commentOn(repository: Repository, pull: Pull, by: User, body: st
   });
 }
 
+/** Who brought it to its head, or opened it, is not who reopened it or gave it another base: of that nobody is to be told. */
+function nobodyTold(repository: Repository, pull: Pull): void {
+  pull.arrivedAt = repository.now;
+  pull.arrivalHeard = false;
+}
+
 /** One commit against one base is one change, whoever opens it, with one test merge; `fresh`: the merge of a new head, and its tree. */
 function noteChange(
   repository: Repository,
@@ -157,8 +163,7 @@ const hash = (text: string): string => createHash("sha1").update(text).digest("h
 
 function newHead(repository: Repository, pull: Pull, sha: string, treeOf: string | null): void {
   pull.headSha = sha;
-  pull.arrivedAt = repository.now;
-  pull.arrivalHeard = false;
+  nobodyTold(repository, pull);
   pull.changes.push(repository.now);
   if (repository.heads.has(sha)) {
     repository.returns.set(sha, repository.now);

@@ -340,6 +340,7 @@ export function runAgain(repository: Repository, run: Run, by: User): void {
     ),
   );
   repository.around.trace.note(`run ${run.id} attempt ${run.attempt} by ${by.login}`);
+  for (const pull of repository.pulls.values()) pull.actors.add(by.login);
   if (run.path !== CI) repository.askAgain(run.inputs["tested_sha"] ?? "");
   tellRun(repository, run, "requested");
   if (run.path === EXECUTE || repository.onAttempt?.(run) === true) return;

@@ -29,6 +29,10 @@ interface Mutant {
 const CREATE_FAULTS: readonly FaultKind[] = ["runpod-done-but-500", "runpod-done-but-dropped", "runpod-list-lag"];
 const PEOPLE: readonly FaultKind[] = ["head-moves", "pull-closes", "user-cancels", "operator-stops"];
 
+/** Several pull requests at one head, and what becomes of them. */
+const RIVALS: readonly FaultKind[] = ["same-head", "rival-fork", "rival-writer", "rival-acts"];
+
+const NEEDS_ANSWER = "shared/lifecycle/needs-answer.ts";
 const TEARDOWN = "shared/lifecycle/teardown.ts";
 const RENTING = "shared/lifecycle/states/renting.ts";
 const JUDGE = "shared/lifecycle/judge.ts";
@@ -439,6 +443,79 @@ export const MUTANTS: readonly Mutant[] = [
     replace: `  return { kind, reason: kind === "superseded" ? "moved-on" : reason, detail };`,
     seeds: 40,
     faults: ["head-moves"],
+  },
+  {
+    name: "fork-covers-a-green",
+    kind: "shared",
+    file: NEEDS_ANSWER,
+    find: "  if (asking.fork === true && isEarned(word)) return false;",
+    replace: "",
+    seeds: 60,
+    faults: RIVALS,
+  },
+  {
+    name: "forks-refusal-stays",
+    kind: "shared",
+    file: NEEDS_ANSWER,
+    find: "  if (asking.fork === true && isEarned(word)) return false;",
+    replace: "",
+    also: { find: "    isForks(last, word, ofHead, asking)", replace: "    false" },
+    seeds: 60,
+    faults: RIVALS,
+  },
+  {
+    name: "word-of-one-that-left-stays",
+    kind: "shared",
+    file: NEEDS_ANSWER,
+    find: "    isOfOneThatLeft(last, word, asking) ||",
+    replace: "",
+    seeds: 60,
+    faults: RIVALS,
+  },
+  {
+    name: "heard-sender-forgotten",
+    kind: "shared",
+    file: NEEDS_ANSWER,
+    find: "  return { id: heard.id, login: heard.login };",
+    replace: "  return null;",
+    seeds: 100,
+    faults: RIVALS,
+  },
+  {
+    name: "green-is-for-every-base",
+    kind: "shared",
+    file: NEEDS_ANSWER,
+    find: "  return own === undefined || !isGreen(own);",
+    replace: "  return own === undefined && last.openedAt < 0;",
+    seeds: 60,
+    faults: RIVALS,
+  },
+  {
+    name: "re-run-asks-the-newest",
+    kind: "shared",
+    file: "shared/lifecycle/route.ts",
+    find: "  const asked = whose?.headSha === headSha ? whose : newest;",
+    replace: "  const asked = newest;",
+    seeds: 60,
+    faults: RIVALS,
+  },
+  {
+    name: "anybodys-trigger-run",
+    kind: "shared",
+    file: "durable-objects/gate/observe.ts",
+    find: "begun.find((one) => want.by !== undefined && by(one)?.id === want.by) ?? begun[0];",
+    replace: "begun[0];",
+    seeds: 100,
+    faults: RIVALS,
+  },
+  {
+    name: "look-up-takes-a-strangers-run",
+    kind: "runs",
+    file: "shared/authorize/own-run.ts",
+    find: "{ ...trusted, actor: login.value }",
+    replace: "{ ...trusted, actor: null }",
+    seeds: 60,
+    faults: ["look-alike-run", "dispatch-without-id", "github-list-lag"],
   },
 ];
 

@@ -6,6 +6,7 @@
  *  - a green that it earned by itself is not hidden behind the word about a pull request that is closed or has left the head,
  *    nor, where it was tested, behind the word about a fork's;
  *  - the last word is not about something that is over;
+ *  - a refusal of another is not all that there is, and its own is of somebody who had to do with it;
  *  - who brought it to its head was heard, so nobody asks who it was.
  *
  * What was tested comes from GitHub's and RunPod's books; of the gate's own record only whom a check speaks of is believed.
@@ -90,10 +91,12 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
   if (verdict !== null && OVER.has(verdict.reason)) {
     return `the last word on its head, ${last.request.id} about #${about?.number ?? "none"}, is '${verdict.reason}'`;
   }
-  if (own === last && verdict?.reason === "actor-unknown" && pull.arrivalHeard)
-    return `${last.request.id} asks who brought it here, which was told`;
-  if (own === undefined || own === last || own.check.conclusion !== "success" || earned === null || about === undefined)
-    return null;
+  if (own === last) return personProblem(pull, last.request, verdict?.reason);
+  if (about === undefined) return null;
+  const ended = own?.request.state.kind === "concluded" ? own.request.state.verdict.reason : null;
+  if (verdict?.kind === "refused" && (ended === null || OVER.has(ended)))
+    return `it has no answer of its own, and ${last.request.id} about #${about.number} is refused for '${verdict.reason}'`;
+  if (own?.check.conclusion !== "success" || earned === null) return null;
   const lost = `its own green (${own.request.id}) is hidden by ${last.request.id} about #${about.number}`;
   if (about.state !== "open" || about.headSha !== pull.headSha) return `${lost}, which is not here any more`;
   if (about.headRepositoryId === host.repository.id) return null;
@@ -103,6 +106,14 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
   );
   // Code that waits at the commit may hold up what needs no GPU; documents may not.
   return others.every(({ files }) => isLight(files)) ? `${lost}, a fork's, though no code is here` : null;
+}
+
+/** Its own word asks who it was, or turns down somebody who had nothing to do with it. */
+function personProblem(pull: Pull, { id, kind, actor }: GateRequest, reason: string | undefined): string | null {
+  if (kind !== "pull-request" || !pull.arrivalHeard) return null;
+  if (reason === "actor-unknown") return `${id} asks who brought it here, which was told`;
+  if (reason !== "actor-not-permitted" || actor === null || pull.actors.has(actor.login)) return null;
+  return `${id} is refused for ${actor.login}, who did nothing to it`;
 }
 
 /** What was said on a head to its pull requests, oldest first. */
