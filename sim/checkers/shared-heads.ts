@@ -7,6 +7,7 @@
  *    nor, where it was tested, behind the word about a fork's;
  *  - the last word is not about something that is over;
  *  - a refusal of another is not all that there is, and its own is of somebody who had to do with it;
+ *  - what needs no GPU is held up by nobody's code that is gone;
  *  - who brought it to its head was heard, so nobody asks who it was.
  *
  * What was tested comes from GitHub's and RunPod's books; of the gate's own record only whom a check speaks of is believed.
@@ -91,7 +92,9 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
   if (verdict !== null && OVER.has(verdict.reason)) {
     return `the last word on its head, ${last.request.id} about #${about?.number ?? "none"}, is '${verdict.reason}'`;
   }
-  if (own === last) return personProblem(pull, last.request, verdict?.reason);
+  if (own === last) {
+    return heldUpProblem(host.repository, pull, last.request) ?? personProblem(pull, last.request, verdict?.reason);
+  }
   if (about === undefined) return null;
   const ended = own?.request.state.kind === "concluded" ? own.request.state.verdict.reason : null;
   if (verdict?.kind === "refused" && (ended === null || OVER.has(ended)))
@@ -106,6 +109,19 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
   );
   // Code that waits at the commit may hold up what needs no GPU; documents may not.
   return others.every(({ files }) => isLight(files)) ? `${lost}, a fork's, though no code is here` : null;
+}
+
+/** It needs no GPU, and waits for another at its commit that would need one and may not have it; that one must be there. */
+function heldUpProblem(repository: Repository, pull: Pull, { id, kind, state }: GateRequest): string | null {
+  const change = repository.changes.get(pull.headSha)?.get(pull.baseRef);
+  if (kind !== "pull-request" || state.kind !== "concluded" || change === undefined || !isLight(change.files))
+    return null;
+  const { reason } = state.verdict;
+  if (reason !== "fork" && reason !== "author-not-permitted") return null;
+  const holding = [...repository.pulls.values()].some(
+    (one) => one.headSha === pull.headSha && one.state === "open" && !isLight(one.files) && !isOurs(repository, one),
+  );
+  return holding ? null : `${id} is refused for '${reason}' of another at its commit, which is not here any more`;
 }
 
 /** Its own word asks who it was, or turns down somebody who had nothing to do with it. */
