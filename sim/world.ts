@@ -4,7 +4,7 @@ import type { Board } from "../durable-objects/board-client.ts";
 import { CallRate, POD_CALLS } from "../durable-objects/gate/rate.ts";
 import { reapReasonCode } from "../shared/lifecycle/reap.ts";
 import { parseWebhook, type Deliveries, type Ignored } from "../shared/github/webhook.ts";
-import type { Delivery, Signal } from "../shared/lifecycle/signal.ts";
+import type { Delivery } from "../shared/lifecycle/signal.ts";
 import type { Millis } from "../shared/ports.ts";
 import { podExitSchema, podProofSchema } from "../shared/runpod/pod-words.ts";
 import { Coverage } from "./coverage.ts";
@@ -12,10 +12,10 @@ import { CronIsolate, cronPortsOf } from "./cron-ports.ts";
 import { planDisasters } from "./disasters.ts";
 import { Faults, type FaultPlan } from "./faults.ts";
 import { VirtualGitHub } from "./github.ts";
-import { APP_ID, Repository, type CheckRun, type Hook } from "./github-model.ts";
+import { Repository, type CheckRun, type Hook } from "./github-model.ts";
 import { changePull } from "./github-pulls.ts";
-import { leftRegistrations } from "./github-runners.ts";
 import { HostedJobs } from "./jobs.ts";
+import { noteHeard } from "./heard.ts";
 import { HookBook, type HookDelivered } from "./hook-book.ts";
 import { AccountHost, GateHost, newOwner, type HostSurroundings } from "./hosts.ts";
 import { VirtualIssuer } from "./issuer.ts";
@@ -23,6 +23,7 @@ import { startMachine, type PodWordKind } from "./machine.ts";
 import { Net } from "./net.ts";
 import { Operators } from "./operators.ts";
 import { AGGREGATE, drawConfig, People } from "./people.ts";
+import { isQuiet } from "./quiet.ts";
 import { runAs, type Owner } from "./platform.ts";
 import { Prng } from "./prng.ts";
 import { VirtualRunPod, type VirtualPod } from "./runpod.ts";
@@ -309,7 +310,7 @@ export class World implements WorldView {
 
   /** Quiet, and nothing that must still come is waited for in vain any longer. */
   #atRest(): boolean {
-    if (!this.#isQuiet()) {
+    if (!isQuiet(this)) {
       this.#quietSince = null;
       return false;
     }
@@ -323,39 +324,6 @@ export class World implements WorldView {
         Number(gate.store.meta("reconciled_at") ?? "0") - this.skew > this.#healedAt,
     );
     return compared && this.#options.checkers.every((checker) => (checker.owed?.(this) ?? null) === null);
-  }
-
-  /** Nothing open, nothing rented, nothing left to say. */
-  #isQuiet(): boolean {
-    if (this.runpod.pods.some((pod) => pod.releasedAt === null)) return false;
-    // Nor is a gate still to be told what cron deleted.
-    if (this.account.sql.exec("SELECT key FROM meta WHERE key LIKE 'owed:%'").length > 0) return false;
-    return this.hosts.every((host) => {
-      if (!host.up) return false;
-      const { store } = host.gate;
-      if ([...host.repository.groups.values()].some((group) => group.over === null)) return false;
-      if (store.openRequests().length > 0 || store.openStrays().length > 0) return false;
-      const busy =
-        host.sql.exec<{ n: number }>("SELECT count(*) AS n FROM tasks WHERE lane NOT IN ('reconcile', 'aggregate')")[0]
-          ?.n ?? 0;
-      if (busy > 0) return false;
-      // Reconciling may still find a head that nobody told us of.
-      if (host.repository.standing !== "ok") return true;
-      // Nor may a registration stay behind: the next look at the list finds it.
-      if (leftRegistrations(host.repository).length > 0) return false;
-      // The aggregator may still wait for others.
-      for (const check of host.repository.checks.values()) {
-        if (check.appId === APP_ID && check.status !== "completed") return false;
-      }
-      // Nor has everything been said while a head has a request and no check: that comes with the next reconciliation.
-      const told = new Set<string>();
-      for (const check of host.repository.checks.values()) if (check.appId === APP_ID) told.add(check.headSha);
-      return [...host.repository.pulls.values()].every(
-        (pull) =>
-          pull.state !== "open" ||
-          (told.has(pull.headSha) && store.requestsOfHead(pull.headSha, "pull-request").length > 0),
-      );
-    });
   }
 
   #report(checker: Checker, what: string | null): void {
@@ -601,21 +569,6 @@ export class World implements WorldView {
       return null;
     }
   }
-}
-
-/** What the gate has taken: who brought a pull request to its head, and what came of a press on a check's button. */
-function noteHeard(host: GateHost, signal: Signal, actions: readonly string[], madeAt: Millis): void {
-  const { repository, gate } = host;
-  if (signal.kind === "pull-request" && (signal.action === "opened" || signal.action === "synchronize")) {
-    const pull = repository.pulls.get(signal.prNumber);
-    // A word of an earlier stay at the head says nothing about who brought it there again.
-    if (pull?.headSha === signal.headSha && madeAt >= pull.arrivedAt) pull.arrivalHeard = true;
-  }
-  if (signal.kind !== "check-run" || signal.action !== "rerequested") return;
-  const check = repository.checks.get(signal.checkRunId);
-  const opened = actions.map((said) => /^open (\S+)$/.exec(said)?.[1]).find((id) => id !== undefined);
-  const request = opened === undefined ? null : gate.store.request(opened);
-  if (check !== undefined && request !== null) repository.reruns.push({ check, opened: request.prNumber });
 }
 
 /** A day's money: no cap is what is looked at there. */

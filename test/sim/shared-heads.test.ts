@@ -1,6 +1,6 @@
 /** Two checkers that look at what other people bring: their pull requests at a head, and runs under our runs' names. */
 import { describe, expect, test } from "vitest";
-import type { CheckRun, Pull, Repository, Run } from "../../sim/github-model.ts";
+import type { Pull, Repository, Run } from "../../sim/github-model.ts";
 import { check, checker, CODE, DOCS, HEAD, MERGE, pod, repository, request, run, world } from "./views.ts";
 
 const OTHER = "c".repeat(40);
@@ -124,7 +124,7 @@ describe("several pull requests at one head", () => {
 
   test("a press on a check asks about the pull request whose check it is", () => {
     const pressed = (opened: number, pulls = [pull(1), pull(2)]) => {
-      const view = at(pulls, [PASSED], { reruns: [{ check: check() as CheckRun, opened }] });
+      const view = at(pulls, [PASSED], { reruns: [{ check: check(), opened }] });
       return checker("shared").step?.(view) ?? null;
     };
     expect(pressed(1)).toBeNull();
