@@ -1,10 +1,12 @@
 /**
- * `npm start`: the local world and the Worker, an opening day in front of the user, then the status page until Ctrl-C.
+ * `npm start`: the local world and the Worker, an opening day in front of the user, then more of what the user asks
+ * for, until Ctrl-C.
  * `npm start -- --once` plays the day and exits 0 only if everything came out as it must.
  */
 import process from "node:process";
 import { parseArgs } from "node:util";
-import { dayTable, playOpeningDay } from "./world/opening-day.ts";
+import { byHand, operatorHint, wordList } from "./world/by-hand.ts";
+import { dayTable, NAME, OWNER, playOpeningDay } from "./world/opening-day.ts";
 import { argumentProblem } from "../shared/arguments.ts";
 import { whyNotPort } from "./world/ports.ts";
 import { startWorld, type World } from "./world/world.ts";
@@ -76,13 +78,17 @@ async function main(): Promise<number> {
     }
   });
   say(`status page: ${world.worker.url}/`);
+  say(`local GitHub: ${world.github.url}/${OWNER}/${NAME}`);
+  // Only for a world that stays: the token is worth nothing in any other, and ends with this one.
+  if (!values.once) say(operatorHint(world));
   try {
     const day = play(world, say, values["crash-worker"]);
     const result = await Promise.race([day, stop.then(() => null)]);
     if (result === null) return 130;
     if (!values.once) {
       say(`the world stays up: ${world.worker.url}/  (Ctrl-C ends it)`);
-      await stop;
+      say(wordList());
+      await byHand(world, say, process.stdin, stop);
       return 0;
     }
     return result;

@@ -59,6 +59,25 @@ what a machine may lack (Rust, a Mac, compiled tests, NVRTC) is listed in [workf
 Whatever it starts belongs to one folder under \`.local-world\` and ends with it; a start after a crash removes first what the
 crashed one left.
 
+## Try it
+
+A world that stays up prints, at its start, one line for a second terminal: \`export GPU_GATE_URL=... GPU_GATE_OPERATOR_TOKEN=...\`. The
+token is made for this world alone and ends with it. After the day the first terminal takes words, each with Enter: \`docs\`, \`code\`,
+\`slow\` (its tests hold the GPU lock for half a minute), \`fail\` and \`fork\` open one more pull request each, and every change of
+any request is told there.
+
+In the second terminal, with that line entered:
+
+| try | type there first | then here, each behind \`npm run gpu-gate --\` | what comes of it |
+| --- | --- | --- | --- |
+| look | | \`status\`, \`queue\`, \`costs --group gpu\`, \`explain '#5'\` | the day as the gate has it; why the fork was refused |
+| stop all buying | | \`pause --reason "lunch"\`, then \`code\` there | the check ends as \`buying-paused\`; \`resume\` lets it buy again |
+| call one off | \`slow\`, then \`code\` | \`operator cancel --repository 101 --request REQUEST\` | \`Cancelled\`, and no pod was rented for it |
+| keep a pod | \`slow\`, then \`fail\` | \`retain --repository 101 --request REQUEST --minutes 1\` before the pod of \`fail\` is rented | the failed run's pod stays, on the status page with its running cost, and is gone a minute later |
+| let it go sooner | | \`retain --repository 101 --pod POD --minutes 0\` | the kept pod is removed now and proven gone |
+
+\`REQUEST\` and \`POD\` are the ids that \`status\` prints; 101 is the repository's number, which \`status\` prints too.
+
 ## What each part keeps
 
 | part | where | keeps | a scenario can |

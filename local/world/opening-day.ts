@@ -5,9 +5,9 @@
  * decides alone; the time limits it uses come from the repository's own configuration file.
  */
 import { isDeepStrictEqual } from "node:util";
-import * as z from "zod";
 import { podName } from "../../shared/runpod/tags.ts";
 import { judgeRuns } from "./judge-runs.ts";
+import { Progress, type Heads, type RequestRow, type View } from "./progress.ts";
 import { BROKEN_TESTS, projectFiles, SLOW_TESTS } from "./project.ts";
 import { DEPLOYMENT, REPOSITORY_ID, type World } from "./world.ts";
 
@@ -108,50 +108,6 @@ export interface DayRow {
   readonly cost: string;
 }
 
-const gateSchema = z.object({
-  recent: z.array(
-    z.object({
-      id: z.string(),
-      prNumber: z.number().nullable(),
-      headSha: z.string(),
-      generation: z.number(),
-      state: z.string(),
-      step: z.string().nullable(),
-      headline: z.string(),
-      verdict: z.string().nullable(),
-      reason: z.string().nullable(),
-      detail: z.string().nullable(),
-      published: z.boolean(),
-      gpu: z.string().nullable(),
-      pricePerHour: z.number().nullable(),
-      paidMs: z.number(),
-      costMicros: z.number(),
-      pods: z.number(),
-      concludedAt: z.number().nullable(),
-    }),
-  ),
-  queue: z.array(z.object({ id: z.string() })),
-  lock: z.object({ holder: z.string().nullable() }),
-  ledger: z.array(
-    z.object({
-      pod_id: z.string(),
-      attempt_id: z.string(),
-      paid_from: z.number(),
-      closed_at: z.number().nullable(),
-      proven_at: z.number().nullable(),
-      estimate_micros: z.number().nullable(),
-      price_per_hour: z.number().nullable(),
-      outcome: z.string().nullable(),
-    }),
-  ),
-});
-
-const viewSchema = z.object({ repositories: z.array(z.object({ view: gateSchema.nullable() })) });
-
-type View = z.infer<typeof gateSchema>;
-type RequestRow = View["recent"][number];
-
-const POLL_MS = 200;
 const DAY_LIMIT_MS = 110_000;
 
 export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
@@ -184,7 +140,7 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
     },
   });
 
-  const heads = new Map<string, { pull: number; sha: string }>();
+  const heads: Heads = new Map();
   const watch = new Progress(world, heads, say);
   const open = (key: string, author: string, files: Record<string, string>, fork?: boolean) => {
     const act = ACTS.find((row) => row.key === key);
@@ -394,72 +350,4 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
       .join("  ")
       .trimEnd();
   return [line(head), line(widths.map((width) => "-".repeat(width))), ...rows.map(line)].join("\n");
-}
-
-/** Follows the status API, tells every change of a request's headline, and waits for what the day needs. */
-class Progress {
-  readonly #world: World;
-  readonly #heads: ReadonlyMap<string, { pull: number; sha: string }>;
-  readonly #say: (text: string) => void;
-  readonly #last = new Map<string, string>();
-
-  constructor(world: World, heads: ReadonlyMap<string, { pull: number; sha: string }>, say: (text: string) => void) {
-    this.#world = world;
-    this.#heads = heads;
-    this.#say = say;
-  }
-
-  async view(): Promise<View> {
-    for (;;) {
-      const answer = await fetch(`${this.#world.worker.url}/api/status`).catch(() => null);
-      if (answer?.ok) {
-        const parsed = viewSchema.parse(await answer.json());
-        const view = parsed.repositories[0]?.view ?? null;
-        if (view !== null) {
-          this.#tell(view);
-          return view;
-        }
-      }
-      await pause(POLL_MS);
-    }
-  }
-
-  row(view: View, key: string): RequestRow | undefined {
-    const head = this.#heads.get(key);
-    return view.recent.filter((row) => row.headSha === head?.sha).toSorted((a, b) => b.generation - a.generation)[0];
-  }
-
-  async until(key: string, ready: (row: RequestRow) => boolean, limitMs: number): Promise<void> {
-    await this.#wait(`${key} to move on`, limitMs, (view) => {
-      const row = this.row(view, key);
-      return row !== undefined && (ready(row) || (row.state === "concluded" && row.published));
-    });
-  }
-
-  async settled(ready: (view: View) => boolean, limitMs: number): Promise<void> {
-    await this.#wait("everything to settle", limitMs, ready);
-  }
-
-  async #wait(what: string, limitMs: number, ready: (view: View) => boolean): Promise<void> {
-    const until = Date.now() + limitMs;
-    for (;;) {
-      const view = await this.view();
-      if (ready(view)) return;
-      if (Date.now() > until) throw new Error(`the day is over and still waits for ${what}`);
-      await pause(POLL_MS);
-    }
-  }
-
-  #tell(view: View): void {
-    for (const row of view.recent.toReversed()) {
-      const text = row.headline;
-      if (this.#last.get(row.id) === text) continue;
-      this.#last.set(row.id, text);
-      this.#say(`#${row.prNumber ?? "?"} ${row.headSha.slice(0, 7)}  ${text}`);
-    }
-  }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -3,6 +3,7 @@
  * over real HTTP on 127.0.0.1. Everything it owns is below one folder and ends with it.
  */
 import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
@@ -27,6 +28,8 @@ export interface World {
   readonly runpod: LocalRunPod;
   readonly worker: WorkerProcess;
   readonly dir: string;
+  /** The deployment's `OPERATOR_TOKEN`: made for this world alone, and worth nothing anywhere else. */
+  readonly operatorToken: string;
   close(): Promise<void>;
 }
 
@@ -67,6 +70,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   options.progress("starting the local GitHub and the local RunPod");
   const webhookSecret = newWebhookSecret();
   const apiKey = newWebhookSecret();
+  const operatorToken = `local-operator-${randomBytes(16).toString("hex")}`;
   const github = await startLocalGitHub({
     webhookSecret,
     stateDir: join(dir, "github"),
@@ -109,6 +113,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       IMAGE_REGISTRY_URL: runpod.registryUrl,
       PUBLIC_URL: url,
       STATUS_PAGE: "on",
+      OPERATOR_TOKEN: operatorToken,
       // What goes by cron's cycle, here shorter than a minute: the reaper's two looks, and asking for lost deliveries again.
       DEPLOYMENT_LIMITS: JSON.stringify({ reap_gap: 2, redelivery: 5 }),
     },
@@ -119,6 +124,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     runpod,
     worker,
     dir,
+    operatorToken,
     async close() {
       await worker.close();
       await runpod.close();

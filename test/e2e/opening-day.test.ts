@@ -3,8 +3,10 @@
  */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import process from "node:process";
 import { describe, expect, it } from "vitest";
 import { MARK } from "../../local/minted.ts";
+import { main } from "../../cli/main.ts";
 import { startCommand, verdictsOf, worldProcesses } from "./command.ts";
 
 const WORLDS = join(import.meta.dirname, "..", "..", ".local-world");
@@ -35,3 +37,39 @@ describe("npm start -- --once", () => {
     for (const run of [killed, plain, crashed]) expect(run.output()).not.toContain(MARK);
   });
 });
+
+describe("npm start", () => {
+  it("prints the address and the operator's token, which open the operator's commands, and keeps neither after its end", async () => {
+    const stays = startCommand([]);
+    await stays.said("npm run gpu-gate -- status");
+    const hint = /export (GPU_GATE_URL=\S+) (GPU_GATE_OPERATOR_TOKEN=\S+)\n/.exec(stays.output());
+    const env = Object.fromEntries((hint?.slice(1) ?? []).map((pair) => pair.split("=")));
+    const said = await gpuGate(["pause"], env);
+    expect(said).toMatchObject({ code: 0, text: expect.stringContaining("Buying is paused.") });
+    const stranger = { ...env, GPU_GATE_OPERATOR_TOKEN: "local-operator-of-another-world-entirely" };
+    expect(await gpuGate(["pause"], stranger)).toMatchObject({
+      code: 1,
+      text: expect.stringContaining("is not there"),
+    });
+
+    stays.child.kill("SIGINT");
+    expect(await stays.ended, stays.output()).toBe(130);
+    expect(left()).toEqual(NOTHING);
+    expect(await gpuGate(["pause"], env)).toMatchObject({ code: 1, text: expect.stringContaining("no answer") });
+  });
+});
+
+async function gpuGate(args: readonly string[], env: Readonly<Record<string, string>>) {
+  let text = "";
+  const hear = (part: string) => void (text += part);
+  const io = {
+    stdout: hear,
+    stderr: hear,
+    stdin: async () => new Uint8Array(),
+    env,
+    cwd: process.cwd(),
+    fetch,
+    now: Date.now,
+  };
+  return { code: await main(args, io), text };
+}
