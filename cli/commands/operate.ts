@@ -17,7 +17,7 @@ gpu-gate operator cancel|force|release|approve --repository ID --request REQUEST
             One whose record does not read is freed once RunPod shows no pod of it: ask again as the answer says
   approve   gives a request that ended over budget another run under a cap of its own (--usd); the deployment's cap stays
 
-  --repository ID   numeric id of the repository
+  --repository ID   numeric id of the repository (\`gpu-gate status\` prints it)
   --request ID      the request, such as r12bkztd (\`gpu-gate status\` lists them)
   --usd AMOUNT      for approve: what the run may cost, US dollars
   --by NAME         who gives the word, for the audit; default the operator

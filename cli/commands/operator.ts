@@ -35,7 +35,7 @@ Keeps one pod for debugging. With --request, before its pod is rented: the pod i
 --pod, a pod that is kept already is kept until N minutes from now, or released with 0. The minutes are reserved from the
 budget first; without a reservation nothing is kept.
 
-  --repository ID    numeric id of the repository
+  --repository ID    numeric id of the repository (\`gpu-gate status\` prints it)
   --pod POD          id of the pod that is kept already
   --request REQUEST  the request whose pod is to be kept, such as r12bkztd (\`gpu-gate status\` lists them)
   --minutes N        for so long, 0 to 720
@@ -85,7 +85,10 @@ async function setPaused(args: readonly string[], io: Io, paused: boolean): Prom
     return EXIT_NO;
   }
   const what = answer.value.paused ? "Buying is paused." : "Buying is allowed again.";
-  io.stdout(`${what} ${answer.value.repositories} repositories have it in their audit.\n`);
+  const { repositories } = answer.value;
+  const noted =
+    repositories === 1 ? "1 repository has it in its audit" : `${repositories} repositories have it in their audits`;
+  io.stdout(`${what} ${noted}.\n`);
   return answer.value.paused === paused ? EXIT_OK : EXIT_NO;
 }
 

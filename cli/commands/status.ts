@@ -107,7 +107,9 @@ async function show(command: string, args: readonly string[], io: Io, text: Text
   if (unserved) return EXIT_NO;
   if (wanted.length === 0) io.stdout("No repository is served here yet.\n");
   for (const { id, view } of wanted) {
-    io.stdout(`${view?.repository ?? `repository ${id}`}\n`);
+    // The operator's commands take the number, and nothing else here tells it.
+    const full = view?.repository ?? null;
+    io.stdout(full === null ? `repository ${id}\n` : `${safeText(full)} (repository ${id})\n`);
     const lines = view === null ? ["its gate did not answer"] : text(view, status.value.at);
     for (const line of lines) io.stdout(`  ${line}\n`);
   }
@@ -149,6 +151,7 @@ function name(row: Row): string {
 }
 
 function minutes(ms: number): string {
+  if (ms >= 0 && ms < 60_000) return `${Math.floor(ms / 1000)} s`;
   return `${Math.max(0, Math.round(ms / 60_000))} min`;
 }
 

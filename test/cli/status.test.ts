@@ -72,12 +72,18 @@ describe("gpu-gate status", () => {
     expect(answer.code).toBe(0);
     expect(answer.asked).toEqual(["https://gate.test/api/status"]);
     expect(answer.out.split("\n")).toEqual([
-      "octo/engine",
+      "octo/engine (repository 101)",
       "  pod pod1 for r7: NVIDIA L4 at USD 0.43/h, 4 min, USD 0.0287 so far",
       "  r7 #12 aaaaaaaaaaaa  executing, open 10 min: GPU tests are running",
       "  r6 #12 aaaaaaaaaaaa  passed (tests-passed)  USD 0.0123",
       "",
     ]);
+  });
+
+  it("tells what has begun a moment ago in seconds", async () => {
+    const { at } = status() as { at: number };
+    const young = row({ openedAt: at - 59_900 });
+    expect((await ask(["status"], ok({ id: "101", view: view({ open: [young] }) }))).out).toContain("open 59 s:");
   });
 
   it("says so when nothing is paid for", async () => {
@@ -169,7 +175,7 @@ describe("gpu-gate queue", () => {
     const second = row({ id: "r9", prNumber: null, state: "queued", headline: "Waiting for the GPU lock: place 2" });
     const answer = await ask(["queue"], ok({ id: "101", view: view({ queue: [...view().queue, second] }) }));
     expect(answer.out.split("\n")).toEqual([
-      "octo/engine",
+      "octo/engine (repository 101)",
       "  r7 holds the GPU lock, 5 min",
       "  1. r8 #13 aaaaaaaaaaaa  queued, open 10 min: Waiting for the GPU lock: place 1",
       "  2. r9 aaaaaaaaaaaa  queued, open 10 min: Waiting for the GPU lock: place 2",
