@@ -299,7 +299,7 @@ export const REASONS = {
   "tested-revision-missing": {
     class: "refused",
     sentence: "The commit to test does not exist, most likely because the pull request conflicts with its base.",
-    whatToDo: "Resolve the conflict and push.",
+    whatToDo: "Resolve the conflict and push; for a validation, name a commit that is there.",
   },
   "revision-not-merged": {
     class: "refused",

@@ -134,7 +134,7 @@ function concluded(request: GateRequest, ended: Verdict, name: string, series: n
     conclusion: shadow ? "success" : conclusionOf[ended.kind],
     title: title(ended, request),
     summary: [detailOf(ended), "", ...costLines(ended, request), ...nextLines(ended, request)].join("\n"),
-    text: details(request),
+    text: details(request, ended.reason),
     approveButton: mayBeApproved(ended, request),
   };
 }
@@ -158,7 +158,8 @@ function title(ended: Verdict, request: GateRequest): string {
     case "not-required":
       return ended.reason === "shadow-mode" ? "Shadow mode: nothing was rented" : "No GPU run is needed";
     case "failed":
-      return "GPU tests failed";
+      // Whatever failed before a pod was rented is no failed GPU test.
+      return ended.reason === "tests-failed" ? "GPU tests failed" : `Not tested on a GPU: ${ended.reason}`;
     case "infrastructure":
       return `Infrastructure, not your tests: ${ended.reason}`;
     case "deadline":
@@ -205,17 +206,25 @@ function nextLines(ended: Verdict, request: GateRequest): string[] {
   }
   if (request.runUrl !== null) lines.push(`[Log of the job](${request.runUrl})`, "");
   if (ended.kind === "infrastructure" && request.tried.length > 0) lines.push(...triedTable(request), "");
-  if (ended.kind === "infrastructure" || ended.kind === "deadline") lines.push(`Next: ${nextAction(ended)}`);
+  if (saysNext(ended)) lines.push(`Next: ${nextAction(ended)}`);
   return lines;
 }
+
+/** Where the detail alone leaves a reader without a next step. Failing tests speak for themselves, a fork's detail is its step. */
+function saysNext(ended: Verdict): boolean {
+  if (ended.kind === "failed") return ended.reason !== "tests-failed";
+  if (ended.kind === "refused") return !isForkEnd(ended);
+  return ended.kind === "infrastructure" || ended.kind === "deadline";
+}
+
+const isForkEnd = (ended: Verdict): boolean => ended.reason === "fork" || ended.reason === "head-repository-gone";
 
 /**
  * A detail names what others have named: jobs, steps, branches, what a provider said. Only the fallback for forks is the
  * words of the repository's own configuration, which may hold a link.
  */
 function detailOf(ended: Verdict): string {
-  const own = ended.reason === "fork" || ended.reason === "head-repository-gone";
-  return own ? ended.detail : inMarkdown(ended.detail, DETAIL_LIMIT);
+  return isForkEnd(ended) ? ended.detail : inMarkdown(ended.detail, DETAIL_LIMIT);
 }
 
 /** What a person can do about it, as the list of reasons has it. */
@@ -241,8 +250,9 @@ const KERNEL_PROOF = {
   off: ", by its driver alone: no kernel was run",
 } as const;
 
-function details(request: GateRequest): string {
+function details(request: GateRequest, endedAs?: string): string {
   const rows: [string, string][] = [
+    ...(endedAs === undefined ? [] : [["Reason", endedAs] satisfies [string, string]]),
     ["Request", request.id],
     ["Head", request.headSha],
     ["Tested revision", request.admission?.testedSha ?? "not resolved"],

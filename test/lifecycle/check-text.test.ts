@@ -1,9 +1,10 @@
 /** What the check says of the proof and of a keeping, where something was not done that a reader may take for granted. */
 import { describe, expect, it } from "vitest";
+import { REASONS } from "../../shared/audit/reasons.ts";
 import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { declinedKeep, newKeep, type Keep } from "../../shared/lifecycle/keep.ts";
 import type { GateRequest, Proof } from "../../shared/lifecycle/model.ts";
-import { verdict } from "../../shared/lifecycle/verdict.ts";
+import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import { attemptAt, PROOF, requestIn, states, T0 } from "./fixtures.ts";
 
 const QUEUE = { place: null, waiting: 0, holder: null, etaMs: null };
@@ -52,5 +53,29 @@ describe("a keeping for which there is no money", () => {
     expect(shown(ended("passed", { keep: refused })).summary).not.toContain("kept");
     expect(shown(ended("failed", { keep: declinedKeep("mira", "no need") })).summary).not.toContain("kept");
     expect(shown(ended("failed", {})).summary).not.toContain("kept");
+  });
+});
+
+describe("an end before anything was tested", () => {
+  const end = (kind: Verdict["kind"], reason: string) =>
+    shown(requestIn({ kind: "concluded", at: T0, verdict: { kind, reason, detail: "It ended." } }));
+
+  it.each(["pre-gate-failed", "preparation-failed", "members"])("%s is not called a failed GPU test", (reason) => {
+    expect(end("failed", reason).title).toBe(`Not tested on a GPU: ${reason}`);
+    expect(end("failed", reason).summary).toMatch(/Next: .+$/);
+    expect(end("failed", "tests-failed").title).toBe("GPU tests failed");
+  });
+
+  it("tells a contributor who was refused what to do next, in the list's words or in the repository's own", () => {
+    expect(end("refused", "author-not-permitted").summary).toContain(
+      `Next: ${REASONS["author-not-permitted"].whatToDo}`,
+    );
+    expect(end("refused", "fork").summary).not.toContain("Next:");
+  });
+
+  it("names the code by which the list explains it", () => {
+    expect(end("refused", "fork").text).toContain("| Reason | fork |");
+    expect(end("passed", "tests-passed").text).toContain("| Reason | tests-passed |");
+    expect(shown(requestIn(states.executing())).text).not.toContain("| Reason |");
   });
 });
