@@ -10,11 +10,13 @@ import { fullName, iso, type CheckRun, type PullRequest, type Repository, type W
 import { latestByName } from "./render-checks.ts";
 
 const STYLE = trusted(`
-  body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color-scheme: light dark; }
+  :root { color-scheme: light dark; }
+  body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
   table { border-collapse: collapse; width: 100%; }
   td, th { text-align: left; padding: 0.3rem 0.6rem; border-bottom: 1px solid #8884; vertical-align: top; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #8881; padding: 0.75rem; border-radius: 6px; }
-  .good { color: #1a7f37; } .bad { color: #cf222e; } .wait { color: #9a6700; } .soft { opacity: 0.7; }
+  .good { color: light-dark(#1a7f37, #3fb950); } .bad { color: light-dark(#cf222e, #ff7b72); }
+  .wait { color: light-dark(#9a6700, #d29922); } .soft { opacity: 0.7; }
   code { overflow-wrap: anywhere; }
 `);
 
@@ -93,7 +95,7 @@ function pullTable(hub: Hub, repository: Repository): Html {
         <td><a href="${pathOf(repository)}/pull/${pull.number}">#${pull.number} ${pull.title}</a></td>
         <td>${stateOf(pull)}</td>
         <td>
-          ${latest(hub, repository, pull.head.sha).map((check) => html`<div>${badge(check)} ${check.name}</div>`)}
+          ${latest(hub, repository, pull.head.sha).map((check) => html`<div>${badge(check)} ${check.name} <span class="soft">${check.title ?? ""}</span></div>`)}
         </td>
       </tr>`,
   );
@@ -138,13 +140,17 @@ function all(hub: Hub, repository: Repository, sha: string): CheckRun[] {
 }
 
 const latest = (hub: Hub, repository: Repository, sha: string): CheckRun[] =>
-  latestByName(all(hub, repository, sha)).sort((a, b) => a.name.localeCompare(b.name));
+  latestByName(all(hub, repository, sha)).sort((a, b) => told(a) - told(b) || a.name.localeCompare(b.name));
+
+/** Checks that say more than their mark come first: here a job's own never does. */
+const told = ({ title }: CheckRun): number => (title === null || title === "" ? 1 : 0);
 
 function checks(hub: Hub, repository: Repository, sha: string): Html {
   const now = latest(hub, repository, sha);
   const earlier = all(hub, repository, sha).filter((check) => !now.includes(check));
   return html`<h2>Checks of ${sha.slice(0, 8)}</h2>
-    ${now.length === 0 ? html`<p class="soft">None yet.</p>` : null} ${now.map((check) => oneCheck(check, false))}
+    ${now.length === 0 ? html`<p class="soft">None yet.</p>` : null}
+    ${now.map((check) => oneCheck(check, told(check) === 0))}
     ${earlier.length === 0 ? null : html`<h2>Earlier ones</h2>`} ${earlier.map((check) => oneCheck(check, false))}`;
 }
 

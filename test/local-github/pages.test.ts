@@ -55,3 +55,11 @@ it("what is not there is GitHub's 404 as before", async () => {
     expect([answer.status, answer.body]).toMatchObject([404, { message: "Not Found" }]);
   }
 });
+
+it("a check with words of its own stands open before the others, and the repository's page shows its title", async () => {
+  await bench.call("POST", "/repos/octo/lab/check-runs", { name: "A job", head_sha: head, status: "in_progress" });
+  const text = await page(`/octo/lab/pull/${number}`);
+  expect(text.indexOf("CI GPU gate")).toBeLessThan(text.indexOf("A job"));
+  expect(text.match(/<details open>/g)).toHaveLength(1);
+  expect(await page("/octo/lab")).toMatch(/CI GPU gate <span class="soft">Tests passed/);
+});
