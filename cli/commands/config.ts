@@ -51,7 +51,11 @@ export const configCommand: Command = {
 };
 
 async function check(file: string, json: boolean, io: Io): Promise<number> {
-  const config = await configFromFile(io, file, "Name another: gpu-gate config check FILE");
+  const config = await configFromFile(
+    io,
+    file,
+    "Name another: gpu-gate config check FILE. To begin one, write `version: 1`, or copy workflows/gpu-gate.yml.example of gpu-gate",
+  );
   if (!config.ok) {
     for (const problem of config.error) io.stderr(`${problem}\n`);
     io.stderr(`gpu-gate config: ${config.error.length === 1 ? "1 problem" : `${config.error.length} problems`}.\n`);

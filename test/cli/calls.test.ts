@@ -136,7 +136,7 @@ describe("what is missing is named, all of it", () => {
 
 describe("a configuration that is not there", () => {
   it.each([
-    [["config", "check"], "Name another: gpu-gate config check FILE."],
+    [["config", "check"], "Name another: gpu-gate config check FILE. To begin one, write `version: 1`"],
     [["config", "check", "nowhere.yml"], "Name another: gpu-gate config check FILE."],
     [["lanes"], "Name another: gpu-gate lanes FILE."],
     [["explain", "a.rs"], "Give another with --config."],
