@@ -21,7 +21,7 @@ Looks at a deployment from outside, with the Worker's own settings in the enviro
 key, permissions, events and webhook; each repository of the allow-list, its branch rule, other producers of the check, its
 runner group and whose jobs that takes; RunPod's key and balance; the runner's release; the Worker's health and cron; this machine's clock.
 
-  --url URL   address of the Worker, or set GPU_GATE_URL; left out, Worker and cron are not looked at
+  --url URL   address of the Worker, or set GPU_GATE_URL; left out, Worker, cron and the webhook's address are not looked at
 
 Environment, named as the Worker's: GITHUB_APP_ID, GITHUB_APP_PRIVATE_KEY (or GITHUB_APP_PRIVATE_KEY_FILE),
 GITHUB_ALLOWED_REPOSITORIES, RUNPOD_API_KEY; GITHUB_API_URL, RUNPOD_API_URL, RUNPOD_GRAPHQL_URL and
@@ -63,7 +63,7 @@ async function examine(io: Io, url: string): Promise<readonly Finding[]> {
   const app = createGitHubApp({ appId, privateKey, apiUrl }, { fetch: io.fetch, clock: { now: io.now } });
   if (app.ok && key.state === "ok") {
     const client = createGitHubAppClient(app.value);
-    findings.push(...(await lookAtApp(client)));
+    findings.push(...(await lookAtApp(client, url)));
     const seen = await repositories(io, app.value, client, appId);
     findings.push(...seen.findings);
     config = seen.config;

@@ -1,6 +1,7 @@
 /** The App itself: its key, what it may do and hear, how its webhook is set, and the clock its tokens depend on. */
 import { checkAppKey } from "../../shared/github/app-key.ts";
 import type { AppInfo, GitHubAppClient, Installation } from "../../shared/github/app-client.ts";
+import { safeText } from "../../shared/http.ts";
 import type { FetchLike, Millis } from "../../shared/ports.ts";
 import { fine, problem, unanswered, warning, type Finding } from "./finding.ts";
 
@@ -31,8 +32,10 @@ export async function lookAtKey(privateKey: string): Promise<Finding> {
   return key.ok ? fine("App key", `signs (${key.value.bits} bits)`) : problem("App key", key.error.message);
 }
 
+/** `workerUrl` is the Worker's address without a slash at its end; empty where it is not known. */
 export async function lookAtApp(
   client: Pick<GitHubAppClient, "getApp" | "getHookConfig">,
+  workerUrl: string,
 ): Promise<readonly Finding[]> {
   const app = await client.getApp();
   if (!app.ok) {
@@ -42,7 +45,11 @@ export async function lookAtApp(
       problem("App", "GitHub does not accept the key: GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY must belong together."),
     ];
   }
-  return [...grants("App permissions", app.value.permissions), events(app.value), ...(await webhook(client))];
+  return [
+    ...grants("App permissions", app.value.permissions),
+    events(app.value),
+    ...(await webhook(client, workerUrl)),
+  ];
 }
 
 /** Permissions that were asked for but not yet accepted by this installation's owner are not there. */
@@ -80,7 +87,7 @@ function events(app: AppInfo): Finding {
   return fine("App events", "complete");
 }
 
-async function webhook(client: Pick<GitHubAppClient, "getHookConfig">): Promise<readonly Finding[]> {
+async function webhook(client: Pick<GitHubAppClient, "getHookConfig">, workerUrl: string): Promise<readonly Finding[]> {
   const config = await client.getHookConfig();
   if (!config.ok) return [unanswered("Webhook", config.error)];
   const { url, contentType, hasSecret, verifiesTls } = config.value;
@@ -91,6 +98,12 @@ async function webhook(client: Pick<GitHubAppClient, "getHookConfig">): Promise<
   ];
   if (faults.length > 0) return [problem("Webhook", `${faults.join(", ")}: change it in the App's settings.`)];
   if (!verifiesTls) return [warning("Webhook", "does not verify TLS: turn that on in the App's settings.")];
+  const ours = `${workerUrl}/github/webhooks`;
+  // No problem yet: the Worker may have a second address.
+  if (workerUrl !== "" && url !== ours)
+    return [
+      warning("Webhook", `goes to ${safeText(url ?? "")}, not to ${ours}: correct it unless both are this Worker.`),
+    ];
   return [fine("Webhook", "json, with a secret")];
 }
 

@@ -112,6 +112,8 @@ async function doctor(skewMs = 0): Promise<{ code: number; out: string; bad: str
 
 describe("a healthy deployment", () => {
   it("has no problem, and each line says ok or why nobody can tell", async () => {
+    instead["/app/hook/config"] = () =>
+      Response.json({ url: `${GATE}/github/webhooks`, content_type: "json", insecure_ssl: "0", secret: "********" });
     const { code, out, bad } = await doctor();
     expect([code, bad]).toEqual([0, []]);
     for (const what of [
@@ -385,6 +387,21 @@ describe("the runner's release", () => {
   it("is a problem when the image is none of the newest", async () => {
     const { code, line } = await publish("unknown", [["2.336.0", 3]]);
     expect([code, line]).toEqual([1, expect.stringMatching(/^PROBLEM +Runner release +.*none of the newest/)]);
+  });
+});
+
+describe("the address of the App's webhook", () => {
+  const line = async (url: string): Promise<string> => {
+    instead["/app/hook/config"] = () =>
+      Response.json({ url, content_type: "json", insecure_ssl: "0", secret: "********" });
+    return (await doctor()).out.split("\n").find((one) => / Webhook /.test(one)) ?? "";
+  };
+
+  it("is a warning where it is not this Worker's, and none where it is", async () => {
+    expect(await line(`${GATE}/github/webhooks`)).toMatch(/^ok /);
+    const elsewhere = await line("https://old.example/github/webhooks");
+    expect(elsewhere).toMatch(/^warning /);
+    expect(elsewhere).toContain(`goes to https://old.example/github/webhooks, not to ${GATE}/github/webhooks`);
   });
 });
 
