@@ -4,10 +4,10 @@
  */
 import {
   answersOf,
+  answerFor,
   heardFrom,
   needsAnswer,
   nextGeneration,
-  ownAnswer,
   type Asking,
 } from "../../shared/lifecycle/needs-answer.ts";
 import { type NewRequest } from "../../shared/lifecycle/new-request.ts";
@@ -90,8 +90,8 @@ export class Accepting {
     const asking = { ...about, prNumber: what.prNumber ?? 0, baseRef: what.baseRef };
     if (!needsAnswer(known, asking)) return null;
     const generation = nextGeneration(ofKind);
-    const own = ownAnswer(known, asking);
-    if (own !== null) return this.#steps.giveBack(own, generation, now);
+    const answer = answerFor(known, asking);
+    if (answer !== null) return this.#steps.giveBack(answer, asking.prNumber, generation, now);
     return this.#steps.open({ ...what, actor: what.actor ?? heardFrom(known, asking), generation }, now);
   }
 

@@ -9,6 +9,7 @@ import { withSiblings } from "../../shared/authorize/siblings.ts";
 import { authorizeValidation } from "../../shared/authorize/validation.ts";
 import { describeFailure } from "../../shared/github/failure.ts";
 import type { Admission, Terms } from "../../shared/lifecycle/model.ts";
+import { answersOf, testedFor } from "../../shared/lifecycle/needs-answer.ts";
 import type { AuthorizeOutcome, RecheckOutcome } from "../../shared/lifecycle/tasks.ts";
 import { unreachable } from "../../shared/result.ts";
 import { retryAt, type PerformContext } from "./perform.ts";
@@ -37,7 +38,8 @@ async function authorizeNow(context: PerformContext, port: AuthorizePort = conte
   const { prNumber, headSha, kind } = context.request;
   if (outcome.kind !== "admitted" || outcome.admission.gpuRequired || config === null) return result;
   if (prNumber === null || kind === "merge-group") return result;
-  const about = { repositoryId: context.repository.id, prNumber, headSha, config };
+  const known = answersOf(headSha, (head, of) => store.requestsOfHead(head, of));
+  const about = { repositoryId: context.repository.id, prNumber, headSha, config, testedFor: testedFor(known) };
   return { config, outcome: await withSiblings(context.github, outcome, about) };
 }
 

@@ -91,12 +91,15 @@ export class Steps {
     return id;
   }
 
-  /** Gives a pull request the answer that it had, under a check of its own on top. Returns the id of the request that says it. */
-  giveBack(own: GateRequest, generation: number, now: Millis): string {
+  /** Gives a pull request the answer that there is for it, under a check of its own on top. Returns the id of the request that says it. */
+  giveBack(answer: GateRequest, to: number, generation: number, now: Millis): string {
     const { store } = this.#inside;
-    const given = givenBack(own, store.nextRequestId(), generation, now);
+    const given = givenBack(answer, to, store.nextRequestId(), generation, now);
     store.saveRequest(given);
-    this.#inside.audit(given.id, audit("request.given-back", null, { head: own.headSha, generation, of: own.id }));
+    this.#inside.audit(
+      given.id,
+      audit("request.given-back", null, { head: answer.headSha, generation, of: answer.id }),
+    );
     this.publishLater(given.id);
     return given.id;
   }

@@ -28,6 +28,8 @@ interface About {
   readonly prNumber: number;
   readonly headSha: string;
   readonly config: RepositoryConfig;
+  /** The bases for which this commit was tested, and passed. */
+  readonly testedFor: ReadonlySet<string>;
 }
 
 /** Takes an admission that needs no GPU; gives it back, or what the other pull requests make of it. */
@@ -40,6 +42,8 @@ export async function withSiblings(port: SiblingsPort, admitted: Admitted, about
     if (other.number === about.prNumber || other.state !== "open" || other.headSha !== about.headSha) continue;
     // The same commit against the same base is the same change.
     if (other.baseRef === admission.baseRef) continue;
+    // What it needs it has.
+    if (about.testedFor.has(other.baseRef)) continue;
     const needs = await needsGpu(port, other.number, about);
     if (needs === null) continue;
     if ("kind" in needs) return needs;

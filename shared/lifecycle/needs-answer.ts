@@ -71,23 +71,52 @@ export function ownAnswer(ofHead: readonly GateRequest[], asking: Asking): GateR
 }
 
 /**
+ * Whether an answer may be given back as it was. That no test is needed, or that another one stood in the way, was said in view
+ * of every open pull request at the commit, and there are others by now: it is asked about anew, which rents nothing where it
+ * still holds.
+ */
+function isGivenBack({ state, heldBy }: GateRequest): boolean {
+  return state.kind === "concluded" && state.verdict.kind !== "not-required" && heldBy === undefined;
+}
+
+/**
+ * What a pull request that needs an answer has coming without being asked about: its own earlier one, or else what another
+ * earned by a test of this very commit for the same base. Null: it is to be asked about.
+ */
+export function answerFor(ofHead: readonly GateRequest[], asking: Asking): GateRequest | null {
+  const own = ownAnswer(ofHead, asking);
+  if (own !== null) return isGivenBack(own) ? own : null;
+  const { prNumber, baseRef } = asking;
+  if (prNumber === null || baseRef === undefined) return null;
+  const newest = withoutPresses(ofHead).findLast((request) => baseOf(request) === baseRef);
+  return newest?.state.kind === "concluded" && isEarned(newest.state.verdict) ? newest : null;
+}
+
+/**
  * The record by which an answer is given back, word for word, where another's had come to stand over it: it was about this
  * commit and this base, and neither has changed. Nobody is asked and nothing is tested, so nobody can spend by taking an answer
  * away. The pods and the money stay with the request that had them.
  */
-export function givenBack(own: GateRequest, id: string, generation: number, now: Millis): GateRequest {
-  const { prNumber, headSha, baseRef, openedBy, state } = own;
-  if (state.kind !== "concluded") throw new Error(`request ${own.id} has no answer to give back`);
-  const { terms, admission, prepared, approvedBy, actor, triggerSeen, failedSteps, runUrl, tests } = own;
+export function givenBack(answer: GateRequest, to: number, id: string, generation: number, now: Millis): GateRequest {
+  const { headSha, baseRef, openedBy, state } = answer;
+  if (state.kind !== "concluded") throw new Error(`request ${answer.id} has no answer to give back`);
+  const { terms, admission, prepared, approvedBy, actor, triggerSeen, failedSteps, runUrl, tests } = answer;
   const base = baseRef === undefined ? {} : { baseRef };
-  const row = { prNumber, headSha, ...base, generation, row: 1, actor: openedBy.actor, approvedBy };
+  const row = { prNumber: to, headSha, ...base, generation, row: 1, actor: openedBy.actor, approvedBy };
   const given: Verdict =
     state.verdict.kind === "passed"
-      ? verdict("reused", "identical-tree", `This commit passed for this base in request ${own.id}.`)
+      ? verdict("reused", "identical-tree", `This commit passed for this base in request ${answer.id}.`)
       : state.verdict;
   return {
     ...newRequest(id, { kind: "pull-request", ...row }, now),
-    ...{ terms, admission, prepared, actor, triggerSeen, failedSteps, runUrl, tests },
+    terms,
+    admission,
+    prepared,
+    actor,
+    triggerSeen,
+    failedSteps,
+    runUrl,
+    tests,
     state: { kind: "concluded", at: now, verdict: given },
   };
 }
@@ -151,6 +180,16 @@ function isCoveredByPress(ofHead: readonly GateRequest[], asking: Asking): boole
   if (last?.openedBy.row !== 4 || !isPress(last) || ofHead.every(isPress)) return false;
   const own = ownAnswer(ofHead, asking);
   return own !== null && isGreen(own);
+}
+
+/** The bases for which the newest word at this head is a test that passed. */
+export function testedFor(ofHead: readonly GateRequest[]): ReadonlySet<string> {
+  const newest = new Map(ofHead.flatMap((request) => [[baseOf(request), request]] as const));
+  return new Set(
+    [...newest].flatMap(([base, { state }]) =>
+      base !== null && state.kind === "concluded" && isEarned(state.verdict) ? [base] : [],
+    ),
+  );
 }
 
 /** The last word is another's, and this pull request has none of its own that would still be one. */

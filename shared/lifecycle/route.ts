@@ -10,7 +10,7 @@ import { unreachable } from "../result.ts";
 import { isAggregateCheck } from "./aggregate-hints.ts";
 import type { GateRequest } from "./model.ts";
 import type { NewRequest } from "./new-request.ts";
-import { answersOf, isGreen, needsAnswer, nextGeneration, ownAnswer } from "./needs-answer.ts";
+import { answerFor, answersOf, isGreen, needsAnswer, nextGeneration, ownAnswer } from "./needs-answer.ts";
 import type { Actor, Signal } from "./signal.ts";
 import { verdict, type Verdict } from "./verdict.ts";
 
@@ -141,7 +141,7 @@ function appears(
   // The webhook of this very head, later than the comparison with GitHub: it says whose permission counts.
   const caused = signal.action === "opened" || signal.action === "synchronize";
   const isOwn = newest.prNumber === prNumber;
-  if (caused && isOwn && endedFor(newest, "actor-unknown")) return [...hints, next];
+  if (caused && isOwn && wasOfNobodys(newest)) return [...hints, next];
   const base = baseRef === undefined ? {} : { baseRef };
   if (newest.state.kind !== "concluded") {
     if (caused && isOwn && isNobodys(newest)) return [{ kind: "actor", requestId: newest.id, actor: sender }, ...hints];
@@ -156,8 +156,8 @@ function appears(
   const asking = { prNumber, baseRef, ...fork };
   const needed = undone && needsAnswer(known, asking);
   // What is only to be given back goes by the base that GitHub shows.
-  const opens = needed && ownAnswer(known, asking) === null && needsAnswer(known, { prNumber, ...fork });
-  if (opens) return [...hints, next];
+  const has = ownAnswer(known, asking) ?? answerFor(known, asking);
+  if (needed && has === null && needsAnswer(known, { prNumber, ...fork })) return [...hints, next];
   const heard: readonly RouteAction[] =
     caused && !isOwn && fork.fork !== true ? [{ kind: "heard", requestId: newest.id, prNumber, ...base }] : [];
   const compared: readonly RouteAction[] = needed ? [{ kind: "reconcile" }] : [];
@@ -182,6 +182,12 @@ function leavesAWord(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
     ...Object.keys(one.alsoBy ?? {}),
   ]);
   return others.some((other) => other !== String(prNumber));
+}
+
+/** It ended because nobody had told who caused it, or because the one who was taken for that may not spend. */
+function wasOfNobodys(request: GateRequest): boolean {
+  if (endedFor(request, "actor-unknown")) return true;
+  return endedFor(request, "actor-not-permitted") && request.openedBy.row === 1 && request.openedBy.actor === null;
 }
 
 /** Found by comparing with GitHub, and still early enough to be told who caused it. */

@@ -3,7 +3,7 @@
  * ran its tests on a machine bought for it, which is gone by now; or, said to be reused, such a job of another request on
  * the identical tree under the identical rules. Merge groups and validations are held to the same.
  */
-import type { CheckRun, File, Repository, Run } from "../github-model.ts";
+import type { CheckRun, File, Pull, Repository, Run } from "../github-model.ts";
 import { EXECUTE } from "../github-model.ts";
 import { podsOf, type Checker, type WorldView } from "../view.ts";
 
@@ -56,9 +56,12 @@ function successProblem(world: WorldView, repository: Repository, check: CheckRu
     (pull) => pull.headSha === check.headSha && pull.state === "open" && (pull.changes.at(-1) ?? 0) < known,
   );
   const aboutPulls = kind === "pull-request" || kind === "recovery";
-  const shared = aboutPulls && there.length > 0 ? there.flatMap((pull) => pull.files) : files;
-  const light = shared.length > 0 && shared.every((file) => /^(?:docs|ci)\//.test(file.filename));
-  if (light && kind !== "validation") return null;
+  const waved = record?.state.kind === "concluded" && record.state.verdict.kind === "not-required";
+  // Beside a change without need of a GPU, what needs one may have been tested for its own base before.
+  const untested = there.filter((pull) => !(waved && isTested(world, repository, pull)));
+  const shared = aboutPulls && there.length > 0 ? untested.flatMap((pull) => pull.files) : files;
+  const none = aboutPulls && there.length > 0 && untested.length === 0;
+  if ((none || isLight(shared)) && (!waved || isLight(files)) && kind !== "validation") return null;
   // A validation's check may stand on an older commit that the tested one contains.
   const revisions =
     kind === "validation" && record?.revision !== null && record !== null
@@ -67,6 +70,24 @@ function successProblem(world: WorldView, repository: Repository, check: CheckRu
   if (record?.state.kind === "concluded" && record.state.verdict.kind === "reused")
     return reuseProblem(world, repository, check, revisions);
   return evidenceProblem(world, repository, request, revisions);
+}
+
+/** Documents alone. */
+export function isLight(files: readonly File[]): boolean {
+  return files.length > 0 && files.every((file) => /^(?:docs|ci)\//.test(file.filename));
+}
+
+/** A GPU job of its commit, or of its merge with its base, really ran its tests. */
+export function isTested(world: WorldView, repository: Repository, pull: Pull): boolean {
+  const change = repository.changes.get(pull.headSha)?.get(pull.baseRef);
+  if (change === undefined) return false;
+  // The head alone is the same against every base; a merge, and what has its tree, is of one.
+  const trees = new Set([change.mergeSha, pull.headSha].map((sha) => repository.treeOf(sha)));
+  return [...repository.runs.values()].some((run) => {
+    const tested = run.inputs["tested_sha"] ?? "";
+    if (run.path !== EXECUTE || !trees.has(repository.treeOf(tested))) return false;
+    return runProblem(world, repository, run, [tested]) === null;
+  });
 }
 
 /** The validated revision counts for itself, for what it contains on the default branch, and for an identical tree. */

@@ -13,10 +13,10 @@
  * What was tested comes from GitHub's and RunPod's books; of the gate's own record only whom a check speaks of is believed.
  */
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { APP_ID, EXECUTE, type CheckRun, type File, type Pull, type Repository } from "../github-model.ts";
+import { APP_ID, type CheckRun, type Pull, type Repository } from "../github-model.ts";
 import type { GateHost } from "../hosts.ts";
 import type { Checker, WorldView } from "../view.ts";
-import { runProblem } from "./i4.ts";
+import { isLight, isTested } from "./i4.ts";
 
 /** A check that has its conclusion, and the request whose word it is. */
 interface Word {
@@ -87,7 +87,8 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
       : null;
   }
   const own = words.findLast(({ request }) => request.prNumber === pull.number);
-  const about = host.repository.pulls.get(last.request.prNumber ?? 0);
+  // Who is refused for the sake of another is held up by that one.
+  const about = host.repository.pulls.get(last.request.heldBy?.prNumber ?? last.request.prNumber ?? 0);
   const verdict = last.request.state.kind === "concluded" ? last.request.state.verdict : null;
   if (verdict !== null && OVER.has(verdict.reason)) {
     return `the last word on its head, ${last.request.id} about #${about?.number ?? "none"}, is '${verdict.reason}'`;
@@ -96,7 +97,9 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
     return heldUpProblem(host.repository, pull, last.request) ?? personProblem(pull, last.request, verdict?.reason);
   }
   if (about === undefined) return null;
-  const ended = own?.request.state.kind === "concluded" ? own.request.state.verdict.reason : null;
+  // Its check may never have been made, or have another name while in shadow.
+  const word = host.gate.store.requestsOfHead(pull.headSha, "pull-request").findLast(isAbout(pull)) ?? own?.request;
+  const ended = word?.state.kind === "concluded" ? word.state.verdict.reason : null;
   if (verdict?.kind === "refused" && (ended === null || OVER.has(ended)))
     return `it has no answer of its own, and ${last.request.id} about #${about.number} is refused for '${verdict.reason}'`;
   if (own?.check.conclusion !== "success" || earned === null) return null;
@@ -109,6 +112,10 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
   );
   // Code that waits at the commit may hold up what needs no GPU; documents may not.
   return others.every(({ files }) => isLight(files)) ? `${lost}, a fork's, though no code is here` : null;
+}
+
+function isAbout({ number }: Pull): (request: GateRequest) => boolean {
+  return ({ prNumber }) => prNumber === number;
 }
 
 /** It needs no GPU, and waits for another at its commit that would need one and may not have it; that one must be there. */
@@ -144,20 +151,10 @@ function wordsOn({ repository, gate }: GateHost, headSha: string): readonly Word
   return words;
 }
 
-function isLight(files: readonly File[]): boolean {
-  return files.length > 0 && files.every((file) => /^(?:docs|ci)\//.test(file.filename));
-}
-
 /** How its change against its present base deserves a green; null: it does not. */
 function earnedBy(world: WorldView, repository: Repository, pull: Pull): "light" | "tested" | null {
   const change = repository.changes.get(pull.headSha)?.get(pull.baseRef);
   if (change === undefined) return null;
-  // The head alone is the same against every base; a merge, and what has its tree, is of one.
-  const trees = new Set([change.mergeSha, pull.headSha].map((sha) => repository.treeOf(sha)));
-  for (const run of repository.runs.values()) {
-    const tested = run.inputs["tested_sha"] ?? "";
-    if (run.path !== EXECUTE || !trees.has(repository.treeOf(tested))) continue;
-    if (runProblem(world, repository, run, [tested]) === null) return "tested";
-  }
+  if (isTested(world, repository, pull)) return "tested";
   return isLight(change.files) ? "light" : null;
 }

@@ -56,7 +56,12 @@ function pullOf(one: Stand): Pull {
 }
 
 /** `later`: what a pull request is once its files have been read. */
-async function decide(stands: readonly Stand[], change: Partial<SiblingsPort> = {}, later: readonly Stand[] = []) {
+async function decide(
+  stands: readonly Stand[],
+  change: Partial<SiblingsPort> = {},
+  later: readonly Stand[] = [],
+  testedFor: readonly string[] = [],
+) {
   const parsed = parseRepositoryConfig(CONFIG);
   if (!parsed.ok) throw new Error("the configuration does not read");
   let read = false;
@@ -85,7 +90,7 @@ async function decide(stands: readonly Stand[], change: Partial<SiblingsPort> = 
     ...change,
   };
   const admission = { ...ADMISSION, baseRef: "main", gpuRequired: false, workflowBlobs: {} };
-  const about = { repositoryId: HOME, prNumber: 7, headSha: "h1", config: parsed.value };
+  const about = { repositoryId: HOME, prNumber: 7, headSha: "h1", config: parsed.value, testedFor: new Set(testedFor) };
   const outcome = await withSiblings(port, { kind: "admitted", terms: TERMS, admission }, about);
   if (outcome.kind === "admitted") return outcome.admission.gpuRequired ? "tested" : "not required";
   return outcome.kind === "refused" ? outcome.reason : outcome.kind;
@@ -108,6 +113,13 @@ describe("a commit that is documentation for the asking pull request", () => {
     const listRefs: SiblingsPort["listRefs"] = (start) =>
       Promise.resolve(start === "heads/gh-readonly-queue/" ? refs : ok([]));
     expect(await decide([asking()], { listRefs })).toBe(expected);
+  });
+
+  test.each(["main", "stage", "stable"])("and code for stage, which was tested there if %s was", async (base) => {
+    for (const sibling of [other({ base: "stage", author: "walt" }), other({ base: "stage", from: FORK })]) {
+      const expected = sibling.from === FORK ? "fork" : "author-not-permitted";
+      expect(await decide([asking(), sibling], {}, [], [base])).toBe(base === "stage" ? "not required" : expected);
+    }
   });
 
   test.each([
