@@ -32,7 +32,7 @@ export interface BackstopReport {
 export async function backstopAlone(ports: BackstopPorts | null): Promise<BackstopReport | null> {
   if (ports === null) return null;
   const { deployment, runpod, limits, clock, log } = ports;
-  const list = await runpod.listPods();
+  const list = await runpod.listPods({ forDeletion: true });
   if (!list.ok) {
     log({ event: "cron.backstop-alone", listed: false, why: list.error.reason });
     return { listed: false, deleted: [], failed: [] };

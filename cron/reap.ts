@@ -214,7 +214,7 @@ async function list(ports: CronPorts, problems: string[]): Promise<PodListing | 
     .catch((error: unknown) => ({ ok: false, why: `the account did not answer: ${messageOf(error)}` }) as const);
   if (shared.ok) return shared.value;
   problems.push(`No list from the account: ${shared.why}.`);
-  const direct = await ports.runpod.listPods();
+  const direct = await ports.runpod.listPods({ forDeletion: true });
   if (!direct.ok) {
     problems.push(`No list from RunPod: ${direct.error.reason}.`);
     return null;

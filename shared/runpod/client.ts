@@ -101,8 +101,11 @@ export interface Balance {
 export interface RunPodClient {
   /** Sends one create; the outcome says whether a pod exists, may exist, or does not. `timeoutMs` is what is left of the walk. */
   createPod(body: CreateBody, options: { readonly timeoutMs: number }): Promise<CreateOutcome>;
-  /** All pods of the account, every page. Fails only when not even the first page could be read. */
-  listPods(): Promise<Result<PodList, RunPodFailure>>;
+  /**
+   * All pods of the account, every page. Fails only when not even the first page could be read. `forDeletion`: it is asked to see
+   * what has to be removed, and takes from what is kept of the quota for that.
+   */
+  listPods(options?: { readonly forDeletion?: boolean }): Promise<Result<PodList, RunPodFailure>>;
   getPod(podId: string, options?: { readonly timeoutMs?: number }): Promise<GetPodAnswer>;
   deletePod(podId: string): Promise<DeletePodAnswer>;
   /** The newest lines of a pod's log, best effort. The stream has no end of its own: time and size bound it. */
@@ -188,7 +191,8 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
   const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
   const tagNames = options.tagNames ?? GPU_GATE_TAGS;
 
-  type Asked = Pick<HttpCall, "operation" | "method"> & Partial<HttpCall> & { readonly path: string };
+  type Asked = Pick<HttpCall, "operation" | "method"> &
+    Partial<HttpCall> & { readonly path: string; readonly forDeletion?: boolean };
 
   const reserve = options.reserve ?? new DeletionReserve();
 
@@ -197,8 +201,8 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
    * not: its walk has a minute, and held back for that long it would end as if there were no capacity.
    */
   const rest = async (asked: Asked): Promise<HttpAnswer | TransportFailure> => {
-    const { path, ...call } = asked;
-    const wait = call.method === "GET" ? reserve.wait(options.clock.now()) : null;
+    const { path, forDeletion, ...call } = asked;
+    const wait = call.method === "GET" ? reserve.wait(options.clock.now(), forDeletion) : null;
     if (wait !== null) return heldBack(wait);
     const answer = await callRunPod(options, {
       apiKey: options.apiKey,
@@ -266,7 +270,7 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
       });
     },
 
-    listPods: async () => {
+    listPods: async (list = {}) => {
       const startedAtMs = options.clock.now();
       const pods = new Map<string, Pod>();
       const malformed: MalformedPod[] = [];
@@ -279,7 +283,8 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
       while (pages < MAX_PAGES) {
         const query = new URLSearchParams({ limit: String(options.pageSize ?? DEFAULT_PAGE_SIZE) });
         if (cursor !== null) query.set("cursor", cursor);
-        const answer = await rest({ operation: "listPods", method: "GET", path: `/v2/pods?${query.toString()}` });
+        const path = `/v2/pods?${query.toString()}`;
+        const answer = await rest({ operation: "listPods", method: "GET", path, ...list });
         const page = isSuccess(answer) ? listPage.safeParse(parseJson(answer.bodyText)) : null;
         if (page === null || !page.success) {
           failure = fail("listPods", answer);

@@ -44,16 +44,24 @@ export class DeletionReserve {
     }
   }
 
-  /** How long a read should wait, in milliseconds; null: there is room. */
-  wait(now: Millis): Millis | null {
+  /**
+   * How long a read should wait, in milliseconds; null: there is room. `forDeletion`: what a deletion begins with, which may use
+   * all but one request for each pod. An hour's quota may be short for an hour, and nobody would see what has to go meanwhile.
+   */
+  wait(now: Millis, forDeletion = false): Millis | null {
+    const kept = (quota: number): number => (forDeletion ? this.#ofPods(quota) : this.#kept(quota));
     const waits = [...this.#windows.values()]
-      .filter((window) => window.resetsAt > now && window.remaining < this.#kept(window.quota))
+      .filter((window) => window.resetsAt > now && window.remaining < kept(window.quota))
       .map((window) => window.resetsAt - now);
     return waits.length === 0 ? null : Math.max(...waits);
   }
 
   #kept(quota: number): number {
     const usual = Math.min(KEPT, quota * KEPT_SHARE);
-    return Math.floor(Math.max(usual, Math.min(this.#pods, quota * MOST_KEPT_SHARE)));
+    return Math.floor(Math.max(usual, this.#ofPods(quota)));
+  }
+
+  #ofPods(quota: number): number {
+    return Math.floor(Math.min(this.#pods, quota * MOST_KEPT_SHARE));
   }
 }

@@ -42,6 +42,16 @@ describe("the reserve for deletions", () => {
     expect(reserve.wait(0)).toBeNull();
   });
 
+  it("is open to the reaper's list, but for one request for each pod: an hour's quota may be short for an hour", () => {
+    const reserve = new DeletionReserve();
+    reserve.expect(3);
+    reserve.hear(windows(60, 3), 0);
+    expect(reserve.wait(0)).toBe(1_800_000);
+    expect(reserve.wait(0, true)).toBeNull();
+    reserve.hear(windows(60, 2), 0);
+    expect(reserve.wait(0, true)).toBe(1_800_000);
+  });
+
   it("waits for the longest window, and takes no more than a third of a small quota", () => {
     const reserve = new DeletionReserve();
     reserve.hear(windows(0, 3), 0);
@@ -76,6 +86,7 @@ describe("the reserve for deletions", () => {
     const body = probeBody("NVIDIA L4", { kind: "allowed", versions: ["12.8"] });
     expect(await client.createPod(body, { timeoutMs: 1_000 })).not.toMatchObject({ kind: "rate-limited" });
     expect(asked).toEqual(["GET", "DELETE", "POST"]);
+    expect(await client.listPods({ forDeletion: true })).toMatchObject({ ok: true });
   });
 });
 
