@@ -1,48 +1,9 @@
 /** Several pull requests at one commit, for several bases: what one of them is told takes nothing from the others. */
-import { describe, expect, it, type TestContext } from "vitest";
-import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { CONFIG, startLife, type Life } from "./life.ts";
+import { describe, expect, it } from "vitest";
+import { CONFIG, type Life } from "./life.ts";
+import { at, compare, conclusion, ended, said, sharedLife as life, UNTRIGGERED } from "./shared-heads.ts";
 
-const NAME = "CI GPU gate";
 const CLOSED = { event: "pull_request", action: "closed" };
-
-/** A repository with a branch `stage`, for which every commit here is code. */
-async function life(test: TestContext, config?: string): Promise<Life> {
-  const world = await startLife(config === undefined ? {} : { config });
-  test.onTestFinished(() => world.close());
-  world.repository.addCollaborator("walt", "write");
-  world.repository.commit({ branch: "stage", author: "mira", files: { "src/more.rs": "x" } });
-  return world;
-}
-
-function ended(world: Life, head: string, generation: number): Promise<GateRequest> {
-  return world.until(
-    head,
-    `the end of generation ${generation}`,
-    (one) => one.generation === generation && one.state.kind === "concluded" && one.check.completed,
-  );
-}
-
-/** Every generation at the head: whose it was, and what came of it. */
-function said({ gate }: Life, head: string): readonly string[] {
-  return gate.store
-    .requestsOfHead(head, "pull-request")
-    .map(({ prNumber, state }) => `#${prNumber} ${state.kind === "concluded" ? state.verdict.reason : state.kind}`);
-}
-
-function conclusion({ repository }: Life, head: string): string | null | undefined {
-  return repository
-    .checkRuns(head)
-    .filter(({ name }) => name === NAME)
-    .at(-1)?.conclusion;
-}
-
-/** Compares with GitHub until that changes nothing more. */
-async function compare(world: Life): Promise<void> {
-  await world.github.webhooks.settled();
-  world.gate.store.putTask("reconcile", "repository", "reconcile", {}, Date.now(), Date.now());
-  await world.gate.run();
-}
 
 describe("a fork's pull request at a tested commit, for another base", () => {
   it.concurrent("leaves the check as it was earned, heard or not", async (test) => {
@@ -50,7 +11,7 @@ describe("a fork's pull request at a tested commit, for another base", () => {
     const { repository } = world;
     const { headSha } = repository.openPullRequest({ author: "mira", branch: "topic", files: { "src/a.rs": "x" } });
     await ended(world, headSha, 1);
-    const fork = { author: "stranger", fork: true, branch: "topic", base: "stage", asItIs: true, files: {} };
+    const fork = { ...at("stranger", "stage"), fork: true };
     expect(repository.openPullRequest(fork).headSha).toBe(headSha);
     await compare(world);
     await compare(world);
@@ -69,8 +30,7 @@ describe("a pull request that was refused at another's commit", () => {
       const { repository } = world;
       const { headSha } = repository.openPullRequest({ author: "mira", branch: "topic", files: { "src/a.rs": "x" } });
       await ended(world, headSha, 1);
-      const second = { author: "walt", branch: "topic", base: "stage", asItIs: true, files: {} };
-      const { number } = repository.openPullRequest(second);
+      const { number } = repository.openPullRequest(at("walt", "stage"));
       await ended(world, headSha, 2);
       expect(conclusion(world, headSha)).toBe("action_required");
       before(world);
@@ -92,8 +52,7 @@ describe("a pull request that was refused at another's commit", () => {
     await ended(world, headSha, 1);
     repository.addLabel(first.number, "run-gpu", "mira");
     await ended(world, headSha, 2);
-    const second = { author: "walt", branch: "topic", base: "stage", asItIs: true, files: {} };
-    const { number } = repository.openPullRequest(second);
+    const { number } = repository.openPullRequest(at("walt", "stage"));
     await ended(world, headSha, 3);
     repository.close(number, "walt");
     expect(await ended(world, headSha, 4)).toMatchObject({ prNumber: first.number, approvedBy: { login: "mira" } });
@@ -105,7 +64,7 @@ describe("a pull request that was refused at another's commit", () => {
     const { repository } = world;
     const { headSha } = repository.openPullRequest({ author: "mira", branch: "topic", files: { "src/a.rs": "x" } });
     const first = await ended(world, headSha, 1);
-    repository.openPullRequest({ author: "walt", branch: "topic", base: "stage", asItIs: true, files: {} });
+    repository.openPullRequest(at("walt", "stage"));
     await ended(world, headSha, 2);
     repository.rerequestCheck(Number(first.check.checkRunId), "mira");
     expect(await ended(world, headSha, 3)).toMatchObject({ prNumber: first.prNumber, admission: { baseRef: "main" } });
@@ -121,17 +80,16 @@ it.concurrent("a trigger run of another pull request at the commit does not say 
     files: { "src/a.rs": "x" },
   });
   // Both trigger runs have begun before the first look; the newer one is the writer's.
-  repository.openPullRequest({ author: "walt", branch: "topic", asItIs: true, files: {} });
+  repository.openPullRequest(at("walt", "main"));
   expect(await ended(world, headSha, 1)).toMatchObject({ prNumber: number, actor: { login: "mira" } });
   expect(said(world, headSha)).toEqual(["#1 tests-passed"]);
 });
 
 describe("who opened a second pull request at a commit, for another base and without a trigger workflow", () => {
-  const config = `${CONFIG}pre_gate: []\nworkflows:\n  trigger: none\n`;
-  const second = { author: "mira", branch: "topic", base: "stage", asItIs: true, files: {} };
+  const second = at("mira", "stage");
 
   it.concurrent("is known where it was heard after the first one's answer", async (test) => {
-    const world = await life(test, config);
+    const world = await life(test, UNTRIGGERED);
     const { repository } = world;
     const { headSha } = repository.openPullRequest({ author: "mira", branch: "topic", files: { "src/a.rs": "x" } });
     await ended(world, headSha, 1);
@@ -141,7 +99,7 @@ describe("who opened a second pull request at a commit, for another base and wit
   });
 
   it.concurrent("is known where it was heard while the first one ran", async (test) => {
-    const world = await life(test, config);
+    const world = await life(test, UNTRIGGERED);
     const { repository } = world;
     const { headSha } = repository.openPullRequest({ author: "mira", branch: "topic", files: { "src/a.rs": "x" } });
     await world.until(headSha, "its test", ({ state }) => state.kind === "executing");
@@ -151,7 +109,7 @@ describe("who opened a second pull request at a commit, for another base and wit
   });
 
   it.concurrent("is not taken for whoever retargeted it since", async (test) => {
-    const world = await life(test, config);
+    const world = await life(test, UNTRIGGERED);
     const { repository } = world;
     repository.commit({ branch: "stage2", author: "mira", files: { "src/other.rs": "x" } });
     const { headSha } = repository.openPullRequest({ author: "mira", branch: "topic", files: { "src/a.rs": "x" } });

@@ -1,0 +1,349 @@
+/** Pull requests that share one head: which word of one is an answer for another, and which of their webhooks says so. */
+import { describe, expect, it } from "vitest";
+import type { CodesOf } from "../../shared/audit/reasons.ts";
+import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import { givenBack, heardFrom, needsAnswer, ownAnswer } from "../../shared/lifecycle/needs-answer.ts";
+import { again, route, type RouteView } from "../../shared/lifecycle/route.ts";
+import type { Signal } from "../../shared/lifecycle/signal.ts";
+import { verdict, type VerdictKind } from "../../shared/lifecycle/verdict.ts";
+import {
+  ADMISSION,
+  ALICE,
+  BOB,
+  HEAD,
+  known,
+  MINUTE,
+  OTHER_HEAD,
+  PREPARED,
+  PULL,
+  requestIn,
+  states,
+  T0,
+  tell,
+  TERMS,
+} from "./fixtures.ts";
+
+type Change = Partial<GateRequest>;
+
+function ended<K extends VerdictKind>(kind: K, reason: CodesOf<K>, change: Change = {}): GateRequest {
+  return requestIn({ kind: "concluded", at: T0, verdict: verdict(kind, reason, "It ended.") }, change);
+}
+
+/** What #8 was told at the same head, after #7. */
+const SECOND = { id: "r2", prNumber: 8, generation: 2, openedAt: T0 + 1 };
+const forBase = (baseRef: string): Change => ({ admission: { ...ADMISSION, baseRef } });
+
+const passed = ended("passed", "tests-passed", forBase("main"));
+const refused = ended("refused", "author-not-permitted", { ...SECOND, admission: null, baseRef: "stage" });
+const fork = ended("refused", "fork", { ...SECOND, admission: null, baseRef: "stage" });
+const gone = () => true;
+
+/** Somebody who may not spend approves (row 3), or asks for it once more (row 4). */
+function pressed(row: 3 | 4, change: Change = {}): GateRequest {
+  const by = { openedBy: { row, actor: BOB }, actor: BOB, approvedBy: row === 3 ? BOB : null };
+  return ended("refused", "actor-not-permitted", { id: "r2", generation: 2, openedAt: T0 + 1, ...by, ...change });
+}
+
+function viewOf(...requests: readonly GateRequest[]): RouteView {
+  return {
+    appId: "1",
+    repositoryId: "101",
+    ofHead: (headSha, kind) => requests.filter((one) => one.headSha === headSha && one.kind === kind),
+    ofPull: (prNumber) => requests.filter((one) => one.prNumber === prNumber),
+    open: () => requests.filter((one) => one.state.kind !== "concluded"),
+    ofRun: () => null,
+    ofCheckRun: () => null,
+    ofRunner: () => null,
+  };
+}
+
+type PullSignal = Extract<Signal, { kind: "pull-request" }>;
+
+function pull(action: PullSignal["action"], prNumber: number, change: Partial<PullSignal> = {}): Signal {
+  const parts = { headRepositoryId: "101", draft: false, label: null, sender: BOB };
+  return { kind: "pull-request", action, prNumber, headSha: HEAD, ...parts, ...change };
+}
+
+const COMPARE = { kind: "reconcile" };
+const OPENS: unknown = expect.objectContaining({ kind: "open" });
+
+describe("the last word about a shared commit", () => {
+  it("is no way for a fork's pull request to a test of its own, and stands over no green of another base that was not tested", () => {
+    const waved = ended("not-required", "docs-only", forBase("main"));
+    // Asked about before, so that only the base is in question.
+    const before = ended("refused", "fork", { ...SECOND, openedAt: T0 - 1, admission: null, baseRef: "stage" });
+    const asking = { prNumber: 8, baseRef: "stage", fork: true };
+    expect(needsAnswer([before, waved], asking)).toBe(true);
+    expect(needsAnswer([before, passed], asking)).toBe(false);
+    expect(needsAnswer([before, ended("reused", "identical-tree", forBase("main"))], asking)).toBe(false);
+  });
+
+  it("stands where it is a green of one that has left, and this one's base was answered green as well", () => {
+    const there = ended("passed", "tests-passed", { ...SECOND, ...forBase("stage") });
+    expect(needsAnswer([passed, there], { prNumber: 7, baseRef: "main", hasLeft: gone })).toBe(false);
+  });
+
+  it("gives way to what was earned only where it is a fork's, and only for one that is known to be from here", () => {
+    const asking = { prNumber: 7, baseRef: "main" };
+    expect(needsAnswer([passed, fork], { ...asking, fork: false })).toBe(true);
+    expect(needsAnswer([passed, fork], asking)).toBe(false);
+    expect(needsAnswer([passed, refused], { ...asking, fork: false })).toBe(false);
+    const reused = ended("reused", "identical-tree", forBase("main"));
+    expect(needsAnswer([reused, fork], { ...asking, fork: false })).toBe(true);
+  });
+
+  it("is about no other base as long as nobody said about which", () => {
+    const unsaid = ended("failed", "tests-failed", { ...SECOND, admission: null });
+    expect(needsAnswer([passed, unsaid], { prNumber: 7, baseRef: "main", hasLeft: gone })).toBe(false);
+  });
+});
+
+describe("a press of who may not", () => {
+  const waits = ended("awaiting-approval", "awaiting-approval", forBase("main"));
+
+  it("is nobody's answer, and makes room for no stranger's pull request", () => {
+    expect(needsAnswer([waits, pressed(3)], { prNumber: 8, baseRef: "main", fork: true })).toBe(false);
+    expect(ownAnswer([waits, pressed(3)], { prNumber: 7, baseRef: "main" })).toBe(waits);
+  });
+
+  it("has what was earned given back, where it was a press to have that once more", () => {
+    const asking = { prNumber: 7, baseRef: "main" };
+    expect(needsAnswer([passed, pressed(4)], asking)).toBe(true);
+    expect(ownAnswer([passed, pressed(4)], asking)).toBe(passed);
+    const waved = ended("not-required", "docs-only", forBase("main"));
+    expect(needsAnswer([waved, pressed(4)], asking)).toBe(true);
+  });
+
+  it.each([
+    ["nothing was earned", [ended("failed", "tests-failed", forBase("main")), pressed(4)], { prNumber: 7 }],
+    ["somebody's approval is still waited for", [waits, pressed(3)], { prNumber: 7 }],
+    ["another pull request earned it", [passed, pressed(4)], { prNumber: 8 }],
+    ["it was earned for another base", [passed, pressed(4)], { prNumber: 7, baseRef: "stage" }],
+    ["there is nothing else", [pressed(4)], { prNumber: 7 }],
+    ["something was said since", [passed, pressed(4), { ...passed, openedAt: T0 + 2 }], { prNumber: 7 }],
+  ] as const)("has nothing given back where %s", (_where, said, asking) => {
+    const own = ownAnswer(said, asking);
+    expect(needsAnswer(said, asking) && own !== null).toBe(false);
+  });
+});
+
+describe("a refusal for another pull request's sake", () => {
+  const held = ended("refused", "fork", { ...forBase("main"), heldBy: { prNumber: 8, baseRef: "stage" } });
+  const asking = { prNumber: 7, baseRef: "main", fork: false };
+
+  it("is over once that one has left the commit or the base, and not before", () => {
+    const asked: unknown[] = [];
+    const hasLeft = (...what: unknown[]) => asked.push(what) > 0;
+    expect(needsAnswer([passed, held], { ...asking, hasLeft })).toBe(true);
+    expect(asked[0]).toEqual([8, "stage"]);
+    expect(ownAnswer([held], { ...asking, hasLeft })).toBeNull();
+    expect(needsAnswer([passed, held], { ...asking, hasLeft: () => false })).toBe(false);
+    expect(needsAnswer([passed, held], asking)).toBe(false);
+  });
+
+  it("is heard of when that one is closed, and when no other is", () => {
+    expect(route(pull("closed", 8), viewOf(held, { ...fork, openedAt: T0 - 1 }))).toContainEqual(COMPARE);
+    expect(route(pull("closed", 9), viewOf(held, { ...fork, openedAt: T0 - 1, prNumber: 9 }))).not.toContainEqual(
+      COMPARE,
+    );
+  });
+});
+
+describe("the answer that a pull request had", () => {
+  it("is its own newest one, for the base it has, and only while that still holds", () => {
+    const asking = { prNumber: 7, baseRef: "main" };
+    expect(ownAnswer([passed, refused], asking)).toBe(passed);
+    expect(ownAnswer([passed, refused], { ...asking, baseRef: "stage" })).toBeNull();
+    const closed = ended("closed", "closed", { generation: 3, openedAt: T0 + 2 });
+    expect(ownAnswer([passed, refused, closed], asking)).toBeNull();
+    expect(ownAnswer([passed, refused], { prNumber: 9, baseRef: "main" })).toBeNull();
+  });
+
+  it("is by whoever was heard of last", () => {
+    const first = { ...passed, alsoBy: { "8": { ...ALICE, baseRef: "stage" } } };
+    const later = ended("passed", "tests-passed", {
+      id: "r2",
+      generation: 2,
+      alsoBy: { "8": { ...BOB, baseRef: "stage" } },
+    });
+    expect(heardFrom([first, later], { prNumber: 8, baseRef: "stage" })).toEqual(BOB);
+  });
+
+  it("is by nobody where the base is known and was not told, as in what was stored before it was kept", () => {
+    const told = { ...passed, alsoBy: { "8": ALICE } };
+    expect(heardFrom([told], { prNumber: 8, baseRef: "stage" })).toBeNull();
+    expect(heardFrom([told], { prNumber: 8 })).toEqual(ALICE);
+  });
+});
+
+describe("an answer that is given back", () => {
+  const tested: Change = {
+    ...forBase("main"),
+    baseRef: "main",
+    actor: ALICE,
+    approvedBy: BOB,
+    triggerSeen: true,
+    openedBy: { row: 3, actor: BOB },
+    counts: { attempts: 3, pods: 2, startupFailures: 1, idleRetries: 1, lostRetries: 1, outageRetries: 1 },
+    spentMicros: 120_000,
+    paidMs: 60_000,
+    gpu: "GPU A",
+    pricePerHour: 0.2,
+    costReport: "2 pods",
+    tests: { count: 12, seconds: 200 },
+    failedSteps: ["Test"],
+    runUrl: "https://github.test/run/1",
+    check: { ...passed.check, checkRunId: "55", published: "word", completed: true },
+  };
+  const failed = ended("failed", "tests-failed", tested);
+  const given = givenBack(failed, "r9", 4, T0 + MINUTE);
+
+  it("says the same of the same, by the same people", () => {
+    const what = { kind: "pull-request", prNumber: 7, headSha: HEAD, baseRef: "main" };
+    const who = { openedBy: { row: 1, actor: BOB }, actor: ALICE, approvedBy: BOB, triggerSeen: true };
+    const from = { terms: TERMS, admission: ADMISSION, prepared: PREPARED };
+    const found = { tests: tested.tests, failedSteps: ["Test"], runUrl: tested.runUrl };
+    const itself = { id: "r9", generation: 4, openedAt: T0 + MINUTE };
+    expect(given).toMatchObject({ ...what, ...who, ...from, ...found, ...itself });
+    expect(given.state).toEqual({ ...failed.state, at: T0 + MINUTE });
+    // It stands where the other stood: for this pull request and this base nothing more is to be asked.
+    expect(needsAnswer([failed, refused, given], { prNumber: 7, baseRef: "main", hasLeft: gone })).toBe(false);
+  });
+
+  it("has bought nothing, waits for nothing and has a check of its own", () => {
+    const none = { attempts: 0, pods: 0, startupFailures: 0, idleRetries: 0, lostRetries: 0, outageRetries: 0 };
+    expect(given).toMatchObject({ counts: none, spentMicros: 0, paidMs: 0, gpu: null, pricePerHour: null, task: null });
+    expect(given.costReport).toBeUndefined();
+    expect(given.check).toMatchObject({ checkRunId: null, published: null, completed: false });
+  });
+
+  it("is named as an earlier pass where it was one, and else word for word", () => {
+    const word = (own: GateRequest) => givenBack(own, "r9", 4, T0).state;
+    expect(word(passed)).toMatchObject({ verdict: { kind: "reused", reason: "identical-tree" } });
+    expect(JSON.stringify(word(passed))).toContain(passed.id);
+    for (const own of [
+      ended("reused", "identical-tree"),
+      ended("not-required", "docs-only"),
+      ended("awaiting-approval", "awaiting-approval"),
+      refused,
+    ]) {
+      expect(word(own)).toEqual(own.state);
+    }
+  });
+
+  it("is a pull request's also where a recovery had it, and none where there is no answer yet", () => {
+    expect(givenBack({ ...passed, kind: "recovery" }, "r9", 1, T0).kind).toBe("pull-request");
+    expect(() => givenBack(requestIn(states.queued()), "r9", 2, T0)).toThrow(/no answer/);
+  });
+});
+
+describe("a webhook of one of several pull requests at a head", () => {
+  it("still has its own open requests look, where GitHub is compared with as well", () => {
+    const open = requestIn(states.queued(), { id: "r3", prNumber: 8, headSha: OTHER_HEAD, openedAt: T0 - 5 });
+    const actions = route(pull("closed", 8), viewOf(open, passed, refused));
+    expect(actions).toContainEqual({ kind: "hint", requestId: "r3" });
+    expect(actions).toContainEqual(COMPARE);
+  });
+
+  it.each([
+    ["a late word of the same head", pull("synchronize", 8), [passed, refused]],
+    [
+      "a green",
+      pull("closed", 8),
+      [passed, ended("passed", "tests-passed", { ...SECOND, id: "r3", generation: 3, openedAt: T0 + 2 })],
+    ],
+    ["what is still under way", pull("closed", 8), [passed, requestIn(states.queued(), SECOND)]],
+  ] as const)("leaves nothing to compare behind: %s", (_what, signal, there) => {
+    expect(route(signal, viewOf(...there))).not.toContainEqual(COMPARE);
+  });
+
+  it("leaves a word behind for those that had to wait", () => {
+    const waited = { ...refused, alsoPulls: [9] };
+    expect(route(pull("closed", 8), viewOf(waited))).toContainEqual(COMPARE);
+  });
+
+  it("says who caused another, with the base that it told, and never its own answer's", () => {
+    const open = requestIn(states.queued());
+    const told = { prNumber: 8, baseRef: "stage" };
+    expect(route(pull("opened", 8, { baseRef: "stage" }), viewOf(open))).toContainEqual({
+      kind: "also",
+      requestId: "r1",
+      ...told,
+    });
+    const own = route(pull("synchronize", 7, { baseRef: "main" }), viewOf(passed));
+    expect(own).not.toContainEqual(expect.objectContaining({ kind: "heard" }));
+  });
+
+  it("does not make a fork of it as long as the repository's id is not known", () => {
+    const view = { ...viewOf(passed), repositoryId: null };
+    expect(route(pull("opened", 8, { baseRef: "stage" }), view)).toContainEqual(COMPARE);
+  });
+
+  it("has the comparison give back what a fork's refusal covered, and opens at once where there is nothing to give", () => {
+    const covered = route(pull("reopened", 7, { baseRef: "main" }), viewOf(passed, fork));
+    expect(covered).toContainEqual(COMPARE);
+    expect(covered).not.toContainEqual(OPENS);
+    const unheard = route(pull("reopened", 9, { baseRef: "main" }), viewOf(passed, fork));
+    expect(unheard).toContainEqual(OPENS);
+    expect(unheard).not.toContainEqual(COMPARE);
+  });
+});
+
+describe("the press on a check among several", () => {
+  const validation = (change: Change): GateRequest =>
+    ended("passed", "tests-passed", { kind: "validation", prNumber: null, ...change });
+
+  it("asks about that one's revision", () => {
+    const one = validation({ revision: "1".repeat(40) });
+    const two = validation({ id: "r2", generation: 2, openedAt: T0 + 1, revision: "2".repeat(40) });
+    expect(again(viewOf(one, two), HEAD, one, BOB)).toMatchObject([
+      { kind: "open", request: { revision: "1".repeat(40), generation: 3 } },
+    ]);
+  });
+
+  it("has the approval that one had, by the person who presses", () => {
+    const own = { ...passed, approvedBy: ALICE };
+    expect(again(viewOf(own, refused), HEAD, own, BOB)).toMatchObject([{ request: { prNumber: 7, approvedBy: BOB } }]);
+    expect(again(viewOf(own, refused), HEAD, refused, BOB)).toMatchObject([
+      { request: { prNumber: 8, approvedBy: null } },
+    ]);
+  });
+
+  it("on an older check has the approval that its pull request got since", () => {
+    const waits = ended("awaiting-approval", "awaiting-approval", { openedAt: T0 - 1 });
+    const since = { ...passed, id: "r2", generation: 2, approvedBy: ALICE };
+    expect(again(viewOf(waits, since), HEAD, waits, BOB)).toMatchObject([
+      { request: { prNumber: 7, approvedBy: BOB, generation: 3 } },
+    ]);
+  });
+
+  it("of another commit asks about the newest of this one", () => {
+    const elsewhere = { ...refused, headSha: OTHER_HEAD };
+    expect(again(viewOf(passed, elsewhere), HEAD, elsewhere, BOB)).toMatchObject([
+      { request: { prNumber: 7, headSha: HEAD } },
+    ]);
+  });
+});
+
+describe("the trigger run of a pull request whose webhook said who caused it", () => {
+  const heard = requestIn(states.waiting("trigger"), { actor: ALICE });
+  const run = { path: TERMS.workflows.trigger, headSha: HEAD };
+
+  /** Which run is looked for next, after a look at this time that found none. */
+  function wanted(request: GateRequest, now: number) {
+    const none = { pull: known(PULL), triggerRun: known(null) };
+    const { request: next, task } = tell(request, { task: "observe", outcome: none }, now);
+    expect(next.state).toEqual(request.state);
+    return task?.task.kind === "observe" ? task.task.want.triggerRun : null;
+  }
+
+  it("is that person's for two minutes, and then anybody's", () => {
+    expect(wanted(heard, T0)).toEqual({ ...run, by: ALICE.id });
+    expect(wanted(heard, T0 + 119_999)).toEqual({ ...run, by: ALICE.id });
+    expect(wanted(heard, T0 + 120_000)).toEqual(run);
+  });
+
+  it("is anybody's at once where nobody was heard", () => {
+    expect(wanted({ ...heard, actor: null }, T0)).toEqual(run);
+  });
+});
