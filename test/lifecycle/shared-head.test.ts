@@ -231,6 +231,13 @@ describe("an answer that is given back", () => {
     }
   });
 
+  it("is over as before, where it was a refusal for the sake of another that leaves", () => {
+    const held = ended("refused", "fork", { ...forBase("main"), heldBy: { prNumber: 8, baseRef: "stage" } });
+    const again = givenBack(held, "r9", 4, T0 + MINUTE);
+    expect(needsAnswer([held, again], { prNumber: 7, baseRef: "main", hasLeft: gone })).toBe(true);
+    expect(route(pull("closed", 8), viewOf({ ...fork, openedAt: T0 - 1 }, held, again))).toContainEqual(COMPARE);
+  });
+
   it("is a pull request's also where a recovery had it, and none where there is no answer yet", () => {
     expect(givenBack({ ...passed, kind: "recovery" }, "r9", 1, T0).kind).toBe("pull-request");
     expect(() => givenBack(requestIn(states.queued()), "r9", 2, T0)).toThrow(/no answer/);
