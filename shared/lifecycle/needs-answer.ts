@@ -174,10 +174,16 @@ function withoutPresses(ofHead: readonly GateRequest[]): readonly GateRequest[] 
   return said.length > 0 ? said : ofHead;
 }
 
-/** A refused re-run stands over what this pull request had earned. After an approval that was refused, others may still give one. */
+/**
+ * A refused re-run stands over a green, this pull request's own among them. What is not green was not this press's to take:
+ * given back from under it, a green would be shown to the pull request that was refused or failed. After an approval that was
+ * refused, others may still give one.
+ */
 function isCoveredByPress(ofHead: readonly GateRequest[], asking: Asking): boolean {
   const last = ofHead.at(-1);
-  if (last?.openedBy.row !== 4 || !isPress(last) || ofHead.every(isPress)) return false;
+  if (last?.openedBy.row !== 4 || !isPress(last)) return false;
+  const before = withoutPresses(ofHead).at(-1);
+  if (before === undefined || !isGreen(before)) return false;
   const own = ownAnswer(ofHead, asking);
   return own !== null && isGreen(own);
 }

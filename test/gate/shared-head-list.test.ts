@@ -10,7 +10,7 @@ import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { Actor, Signal } from "../../shared/lifecycle/signal.ts";
 import { verdict, type VerdictKind } from "../../shared/lifecycle/verdict.ts";
 import { err, ok } from "../../shared/result.ts";
-import { ALICE, BOB, HEAD, OTHER_HEAD, requestIn, states, T0 } from "../lifecycle/fixtures.ts";
+import { ADMISSION, ALICE, BOB, HEAD, OTHER_HEAD, requestIn, states, T0 } from "../lifecycle/fixtures.ts";
 import { nodeSql } from "../support/node-sql.ts";
 
 const HERE = { id: "101", owner: "o", name: "n" };
@@ -269,6 +269,24 @@ describe("a re-run by somebody who may not spend", () => {
     gate.stop("r2", word);
     expect(compares()).toBe(true);
     expect(await compare(alone)).toMatchObject([{ prNumber: 7, generation: 3, counts: { pods: 0 } }]);
+  });
+
+  const failed = ended("failed", "tests-failed", { id: "r2", prNumber: 8, generation: 2, openedAt: T0 + 1 });
+  const stage = { ...failed, admission: { ...ADMISSION, baseRef: "stage" } };
+  it.each([
+    ["on the check of #7 shows no green to #8, which was refused", 7, refused, [7, 8]],
+    ["on the check of #7 shows no green to #8, which was refused and is older", 7, refused, [8, 7]],
+    ["on the check of #8 shows no green to #8, which failed", 8, stage, [7, 8]],
+    ["on the check of #8 shows no green to #8, which failed and is older", 8, stage, [8, 7]],
+  ] as const)("%s", async (_what, prNumber, theirs, order) => {
+    const by = { openedBy: { row: 4, actor: BOB }, admission: null };
+    const later: Partial<GateRequest> = { ...pressed, ...by, id: "r3", generation: 3, openedAt: T0 + 2, prNumber };
+    const { gate, compare } = shared(passed, theirs, requestIn(states.queued(), later));
+    gate.stop("r3", word);
+    const listed = order.map((number) => ({ number, baseRef: number === 8 ? "stage" : "main" }));
+    expect(await compare(listed)).toEqual([]);
+    // Once it has left, nothing keeps the green from #7.
+    expect(await compare(alone)).toMatchObject([{ prNumber: 7, state: { verdict: { kind: "reused" } } }]);
   });
 
   it("is not an approval, after which others may still give theirs", () => {
