@@ -163,7 +163,7 @@ function isOver(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[]
 }
 
 /** Somebody who may not spend asked for it again, or for its start: that is no answer to anybody. */
-function isPress({ state, openedBy: { row } }: GateRequest): boolean {
+export function isPress({ state, openedBy: { row } }: GateRequest): boolean {
   if (state.kind !== "concluded" || (row !== 3 && row !== 4)) return false;
   return state.verdict.kind === "refused" && state.verdict.reason === "actor-not-permitted";
 }

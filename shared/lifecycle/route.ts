@@ -10,7 +10,7 @@ import { unreachable } from "../result.ts";
 import { isAggregateCheck } from "./aggregate-hints.ts";
 import type { GateRequest } from "./model.ts";
 import type { NewRequest } from "./new-request.ts";
-import { answerFor, answersOf, isGreen, needsAnswer, nextGeneration, ownAnswer } from "./needs-answer.ts";
+import { answerFor, answersOf, isGreen, isPress, needsAnswer, nextGeneration, ownAnswer } from "./needs-answer.ts";
 import type { Actor, Signal } from "./signal.ts";
 import { verdict, type Verdict } from "./verdict.ts";
 
@@ -374,9 +374,9 @@ function comment(signal: Extract<Signal, { kind: "comment" }>, view: RouteView):
   return [{ ...action, request: { ...action.request, keepMinutes: Number(said[1]) } }, ...rest];
 }
 
-/** The request whose word stands on this head: who may not approve takes nothing from those who may. */
+/** The request whose word stands on this head: who may not approve or ask again takes nothing from those who may. */
 function standing(known: readonly GateRequest[]): GateRequest | undefined {
-  return known.findLast((request) => !isRefusedApproval(request));
+  return known.findLast((request) => !isPress(request));
 }
 
 function isRefusedApproval(request: GateRequest): boolean {

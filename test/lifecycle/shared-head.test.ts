@@ -106,6 +106,26 @@ describe("a press of who may not", () => {
     expect(ownAnswer([waits, pressed(3)], { prNumber: 7, baseRef: "main" })).toBe(waits);
   });
 
+  it.each([
+    ["approval", 3],
+    ["re-run", 4],
+  ] as const)("leaves a commit to be approved by those who may: a refused %s", (_what, row) => {
+    const label = { terms: { ...TERMS, start: "label", startWord: "run-gpu" } } as const;
+    const labelled = pull("labeled", 7, { label: "run-gpu", sender: ALICE });
+    expect(route(labelled, viewOf({ ...waits, ...label }, pressed(row, label)))).toContainEqual(OPENS);
+    const comment = { terms: { ...TERMS, start: "comment", startWord: "/gpu run" } } as const;
+    const createdAt = new Date(T0 + MINUTE).toISOString();
+    const commented: Signal = {
+      kind: "comment",
+      prNumber: 7,
+      commentId: "1",
+      firstLine: "/gpu run",
+      sender: ALICE,
+      createdAt,
+    };
+    expect(route(commented, viewOf({ ...waits, ...comment }, pressed(row, comment)))).toContainEqual(OPENS);
+  });
+
   it("has what was earned given back, where it was a press to have that once more", () => {
     const asking = { prNumber: 7, baseRef: "main" };
     expect(needsAnswer([passed, pressed(4)], asking)).toBe(true);
