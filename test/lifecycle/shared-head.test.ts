@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { CodesOf } from "../../shared/audit/reasons.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { givenBack, heardFrom, needsAnswer, ownAnswer } from "../../shared/lifecycle/needs-answer.ts";
+import { answerFor, givenBack, heardFrom, needsAnswer, ownAnswer } from "../../shared/lifecycle/needs-answer.ts";
 import { again, route, type RouteView } from "../../shared/lifecycle/route.ts";
 import type { Signal } from "../../shared/lifecycle/signal.ts";
 import { verdict, type VerdictKind } from "../../shared/lifecycle/verdict.ts";
@@ -216,7 +216,7 @@ describe("an answer that is given back", () => {
     check: { ...passed.check, checkRunId: "55", published: "word", completed: true },
   };
   const failed = ended("failed", "tests-failed", tested);
-  const given = givenBack(failed, "r9", 4, T0 + MINUTE);
+  const given = givenBack(failed, 7, "r9", 4, T0 + MINUTE);
 
   it("says the same of the same, by the same people", () => {
     const what = { kind: "pull-request", prNumber: 7, headSha: HEAD, baseRef: "main" };
@@ -238,7 +238,7 @@ describe("an answer that is given back", () => {
   });
 
   it("is named as an earlier pass where it was one, and else word for word", () => {
-    const word = (own: GateRequest) => givenBack(own, "r9", 4, T0).state;
+    const word = (own: GateRequest) => givenBack(own, 7, "r9", 4, T0).state;
     expect(word(passed)).toMatchObject({ verdict: { kind: "reused", reason: "identical-tree" } });
     expect(JSON.stringify(word(passed))).toContain(passed.id);
     for (const own of [
@@ -251,16 +251,40 @@ describe("an answer that is given back", () => {
     }
   });
 
-  it("is over as before, where it was a refusal for the sake of another that leaves", () => {
+  it("is none that was given in view of others: it is asked about anew", () => {
+    const asking = { prNumber: 7, baseRef: "main" };
+    const heldBy = { prNumber: 8, baseRef: "stage" };
+    expect(answerFor([passed, refused], asking)).toBe(passed);
+    for (const own of [
+      ended("refused", "fork", { ...forBase("main"), heldBy }),
+      ended("not-required", "docs-only", forBase("main")),
+    ]) {
+      expect(answerFor([own, refused], asking)).toBeNull();
+    }
+  });
+
+  it("is what another earned for the same base, where there is none of its own", () => {
+    expect(answerFor([passed, refused], { prNumber: 9, baseRef: "main" })).toBe(passed);
+    expect(givenBack(passed, 9, "r9", 4, T0)).toMatchObject({ prNumber: 9, headSha: HEAD });
+    expect(answerFor([passed, refused], { prNumber: 9, baseRef: "stage" })).toBeNull();
+    expect(answerFor([passed, refused], { prNumber: 9 })).toBeNull();
+    const later = ended("failed", "tests-failed", { ...forBase("main"), id: "r3", generation: 3, openedAt: T0 + 2 });
+    expect(answerFor([passed, later, refused], { prNumber: 9, baseRef: "main" })).toBeNull();
+  });
+
+  it("ends a refusal for the sake of another that has left, or has another base", () => {
     const held = ended("refused", "fork", { ...forBase("main"), heldBy: { prNumber: 8, baseRef: "stage" } });
-    const again = givenBack(held, "r9", 4, T0 + MINUTE);
-    expect(needsAnswer([held, again], { prNumber: 7, baseRef: "main", hasLeft: gone })).toBe(true);
-    expect(route(pull("closed", 8), viewOf({ ...fork, openedAt: T0 - 1 }, held, again))).toContainEqual(COMPARE);
+    const asking = { prNumber: 7, baseRef: "main" };
+    expect(needsAnswer([held], { ...asking, hasLeft: gone })).toBe(true);
+    expect(needsAnswer([held], { ...asking, hasLeft: (other, base) => other === 8 && base === "stage" })).toBe(true);
+    expect(needsAnswer([held], { ...asking, hasLeft: (_other, base) => base === undefined })).toBe(false);
+    expect(needsAnswer([held], asking)).toBe(false);
+    expect(route(pull("closed", 8), viewOf({ ...fork, openedAt: T0 - 1 }, held))).toContainEqual(COMPARE);
   });
 
   it("is a pull request's also where a recovery had it, and none where there is no answer yet", () => {
-    expect(givenBack({ ...passed, kind: "recovery" }, "r9", 1, T0).kind).toBe("pull-request");
-    expect(() => givenBack(requestIn(states.queued()), "r9", 2, T0)).toThrow(/no answer/);
+    expect(givenBack({ ...passed, kind: "recovery" }, 7, "r9", 1, T0).kind).toBe("pull-request");
+    expect(() => givenBack(requestIn(states.queued()), 7, "r9", 2, T0)).toThrow(/no answer/);
   });
 });
 
@@ -310,7 +334,7 @@ describe("a webhook of one of several pull requests at a head", () => {
     const covered = route(pull("reopened", 7, { baseRef: "main" }), viewOf(passed, fork));
     expect(covered).toContainEqual(COMPARE);
     expect(covered).not.toContainEqual(OPENS);
-    const unheard = route(pull("reopened", 9, { baseRef: "main" }), viewOf(passed, fork));
+    const unheard = route(pull("reopened", 9, { baseRef: "stable" }), viewOf(passed, fork));
     expect(unheard).toContainEqual(OPENS);
     expect(unheard).not.toContainEqual(COMPARE);
   });
