@@ -42,8 +42,9 @@ export async function withSiblings(port: SiblingsPort, admitted: Admitted, about
     if (other.number === about.prNumber || other.state !== "open" || other.headSha !== about.headSha) continue;
     // The same commit against the same base is the same change.
     if (other.baseRef === admission.baseRef) continue;
-    // What it needs it has.
+    // What it needs it has. A fork's is never tested: once the commit was, its green is all that is ever said of that one.
     if (about.testedFor.has(other.baseRef)) continue;
+    if (about.testedFor.size > 0 && other.headRepositoryId !== about.repositoryId) continue;
     const needs = await needsGpu(port, other.number, about);
     if (needs === null) continue;
     if ("kind" in needs) return needs;

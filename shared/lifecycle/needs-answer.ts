@@ -56,7 +56,7 @@ export function needsAnswer(ofHead: readonly GateRequest[], asking: Asking): boo
   return (
     isCoveredByPress(ofHead, asking) ||
     isOver(last, word, said, asking) ||
-    isForAnotherBase(last, word, said, asking) ||
+    isForAnotherBase(last, said, asking) ||
     isOfOneThatLeft(last, word, asking) ||
     isForks(last, word, said, asking)
   );
@@ -67,7 +67,8 @@ export function ownAnswer(ofHead: readonly GateRequest[], asking: Asking): GateR
   const { prNumber } = asking;
   if (prNumber === null) return null;
   const own = withoutPresses(ofHead).findLast((request) => request.prNumber === prNumber);
-  return own?.state.kind !== "concluded" || needsAnswer([own], asking) ? null : own;
+  if (own?.state.kind !== "concluded" || needsAnswer([own], asking)) return null;
+  return isNobodys(own) && heardFrom(ofHead, asking) !== null ? null : own;
 }
 
 /**
@@ -168,6 +169,13 @@ export function isPress({ state, openedBy: { row } }: GateRequest): boolean {
   return state.verdict.kind === "refused" && state.verdict.reason === "actor-not-permitted";
 }
 
+/** It ended because nobody had told who caused it, or because the one who was taken for that may not spend. */
+export function isNobodys({ state, openedBy: { row, actor } }: GateRequest): boolean {
+  if (state.kind !== "concluded") return false;
+  const { reason } = state.verdict;
+  return reason === "actor-unknown" || (reason === "actor-not-permitted" && row === 1 && actor === null);
+}
+
 /** A press that is all there is stays: it is what the check says. */
 function withoutPresses(ofHead: readonly GateRequest[]): readonly GateRequest[] {
   const said = ofHead.filter((request) => !isPress(request));
@@ -201,6 +209,8 @@ export function testedFor(ofHead: readonly GateRequest[]): ReadonlySet<string> {
 /** The last word is another's, and this pull request has none of its own that would still be one. */
 function hasNone(last: GateRequest, ofHead: readonly GateRequest[], asking: Asking): boolean {
   if (asking.prNumber === null || last.prNumber === asking.prNumber) return false;
+  // A fork's earns nothing, and the commit's green is there for whoever is owed it.
+  if (asking.fork === true && testedFor(ofHead).size > 0) return false;
   return ownAnswer(ofHead, asking) === null;
 }
 
@@ -210,11 +220,11 @@ function hasNone(last: GateRequest, ofHead: readonly GateRequest[], asking: Aski
  * another answer that paints it green would be a lie about that one. A fork's pull request earns nothing, and a tested green
  * would be lost to whoever earned it: anybody could stop anybody's merge by opening one.
  */
-function isForAnotherBase(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[], asking: Asking): boolean {
+function isForAnotherBase(last: GateRequest, ofHead: readonly GateRequest[], asking: Asking): boolean {
   const { prNumber, baseRef } = asking;
   if (prNumber === null || !isOfOtherBases(last, baseRef)) return false;
   if (!isGreen(last)) return last.prNumber === prNumber;
-  if (asking.fork === true && isEarned(word)) return false;
+  if (asking.fork === true && testedFor(ofHead).size > 0) return false;
   const own = ofHead.findLast((request) => baseOf(request) === baseRef);
   return own === undefined || !isGreen(own);
 }

@@ -10,7 +10,16 @@ import { unreachable } from "../result.ts";
 import { isAggregateCheck } from "./aggregate-hints.ts";
 import type { GateRequest } from "./model.ts";
 import type { NewRequest } from "./new-request.ts";
-import { answerFor, answersOf, isGreen, isPress, needsAnswer, nextGeneration, ownAnswer } from "./needs-answer.ts";
+import {
+  answerFor,
+  answersOf,
+  isGreen,
+  isNobodys,
+  isPress,
+  needsAnswer,
+  nextGeneration,
+  ownAnswer,
+} from "./needs-answer.ts";
 import type { Actor, Signal } from "./signal.ts";
 import { verdict, type Verdict } from "./verdict.ts";
 
@@ -141,10 +150,11 @@ function appears(
   // The webhook of this very head, later than the comparison with GitHub: it says whose permission counts.
   const caused = signal.action === "opened" || signal.action === "synchronize";
   const isOwn = newest.prNumber === prNumber;
-  if (caused && isOwn && wasOfNobodys(newest)) return [...hints, next];
+  if (caused && isOwn && isNobodys(newest)) return [...hints, next];
   const base = baseRef === undefined ? {} : { baseRef };
   if (newest.state.kind !== "concluded") {
-    if (caused && isOwn && isNobodys(newest)) return [{ kind: "actor", requestId: newest.id, actor: sender }, ...hints];
+    if (caused && isOwn && isStillNobodys(newest))
+      return [{ kind: "actor", requestId: newest.id, actor: sender }, ...hints];
     if (isOwn || newest.alsoPulls?.includes(prNumber) === true) {
       return hints.length > 0 ? hints : [note("a request for this head exists")];
     }
@@ -184,14 +194,8 @@ function leavesAWord(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
   return others.some((other) => other !== String(prNumber));
 }
 
-/** It ended because nobody had told who caused it, or because the one who was taken for that may not spend. */
-function wasOfNobodys(request: GateRequest): boolean {
-  if (endedFor(request, "actor-unknown")) return true;
-  return endedFor(request, "actor-not-permitted") && request.openedBy.row === 1 && request.openedBy.actor === null;
-}
-
 /** Found by comparing with GitHub, and still early enough to be told who caused it. */
-function isNobodys({ kind, openedBy, actor, state }: GateRequest): boolean {
+function isStillNobodys({ kind, openedBy, actor, state }: GateRequest): boolean {
   if (kind !== "pull-request" || openedBy.actor !== null || actor !== null) return false;
   return state.kind === "received" || state.kind === "authorizing" || state.kind === "waiting";
 }

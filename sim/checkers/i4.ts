@@ -58,7 +58,12 @@ function successProblem(world: WorldView, repository: Repository, check: CheckRu
   const aboutPulls = kind === "pull-request" || kind === "recovery";
   const waved = record?.state.kind === "concluded" && record.state.verdict.kind === "not-required";
   // Beside a change without need of a GPU, what needs one may have been tested for its own base before.
-  const untested = there.filter((pull) => !(waved && isTested(world, repository, pull)));
+  // A fork's never is: where the commit was tested at all, no more is said of that one.
+  const bases = [...(repository.changes.get(check.headSha)?.keys() ?? [])];
+  const tested = new Set(waved ? bases.filter((base) => isTested(world, repository, check.headSha, base)) : []);
+  const isCovered = (pull: Pull): boolean =>
+    tested.has(pull.baseRef) || (tested.size > 0 && pull.headRepositoryId !== repository.id);
+  const untested = there.filter((pull) => !isCovered(pull));
   const shared = aboutPulls && there.length > 0 ? untested.flatMap((pull) => pull.files) : files;
   const none = aboutPulls && there.length > 0 && untested.length === 0;
   if ((none || isLight(shared)) && (!waved || isLight(files)) && kind !== "validation") return null;
@@ -77,12 +82,12 @@ export function isLight(files: readonly File[]): boolean {
   return files.length > 0 && files.every((file) => /^(?:docs|ci)\//.test(file.filename));
 }
 
-/** A GPU job of its commit, or of its merge with its base, really ran its tests. */
-export function isTested(world: WorldView, repository: Repository, pull: Pull): boolean {
-  const change = repository.changes.get(pull.headSha)?.get(pull.baseRef);
+/** A GPU job of the commit, or of its merge with the base, really ran its tests. */
+export function isTested(world: WorldView, repository: Repository, headSha: string, baseRef: string): boolean {
+  const change = repository.changes.get(headSha)?.get(baseRef);
   if (change === undefined) return false;
   // The head alone is the same against every base; a merge, and what has its tree, is of one.
-  const trees = new Set([change.mergeSha, pull.headSha].map((sha) => repository.treeOf(sha)));
+  const trees = new Set([change.mergeSha, headSha].map((sha) => repository.treeOf(sha)));
   return [...repository.runs.values()].some((run) => {
     const tested = run.inputs["tested_sha"] ?? "";
     if (run.path !== EXECUTE || !trees.has(repository.treeOf(tested))) return false;

@@ -155,6 +155,6 @@ function wordsOn({ repository, gate }: GateHost, headSha: string): readonly Word
 function earnedBy(world: WorldView, repository: Repository, pull: Pull): "light" | "tested" | null {
   const change = repository.changes.get(pull.headSha)?.get(pull.baseRef);
   if (change === undefined) return null;
-  if (isTested(world, repository, pull)) return "tested";
+  if (isTested(world, repository, pull.headSha, pull.baseRef)) return "tested";
   return isLight(change.files) ? "light" : null;
 }
