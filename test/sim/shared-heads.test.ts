@@ -57,7 +57,10 @@ function at(pulls: readonly Pull[], said: Said, more: Partial<Repository> = {}) 
     actor: { id: "1", login: actor },
     state: { kind: "concluded", verdict: { kind, reason } },
   }));
-  const store = { request: (id: string) => requests.find((one) => one.id === id) ?? null };
+  const store = {
+    request: (id: string) => requests.find((one) => one.id === id) ?? null,
+    requestsOfHead: () => requests,
+  };
   return world({ repository: shown, store, pods: [pod({ releasedAt: 1 })] });
 }
 
