@@ -138,6 +138,11 @@ describe("a press of who may not", () => {
     ["nothing was earned", [ended("failed", "tests-failed", forBase("main")), pressed(4)], { prNumber: 7 }],
     ["somebody's approval is still waited for", [waits, pressed(3)], { prNumber: 7 }],
     ["another pull request earned it", [passed, pressed(4)], { prNumber: 8 }],
+    [
+      "another pull request earned it for the same base, and this one failed",
+      [ended("failed", "tests-failed", forBase("main")), { ...passed, prNumber: 8 }, pressed(4)],
+      { prNumber: 7, baseRef: "main" },
+    ],
     ["it was earned for another base", [passed, pressed(4)], { prNumber: 7, baseRef: "stage" }],
     ["there is nothing else", [pressed(4)], { prNumber: 7 }],
     ["something was said since", [passed, pressed(4), { ...passed, openedAt: T0 + 2 }], { prNumber: 7 }],
