@@ -176,8 +176,8 @@ export function isNobodys({ state, openedBy: { row, actor } }: GateRequest): boo
   return reason === "actor-unknown" || (reason === "actor-not-permitted" && row === 1 && actor === null);
 }
 
-/** A press that is all there is stays: it is what the check says. */
-function withoutPresses(ofHead: readonly GateRequest[]): readonly GateRequest[] {
+/** What was said at a head but for refused presses. A press that is all there is stays: it is what the check says. */
+export function withoutPresses(ofHead: readonly GateRequest[]): readonly GateRequest[] {
   const said = ofHead.filter((request) => !isPress(request));
   return said.length > 0 ? said : ofHead;
 }

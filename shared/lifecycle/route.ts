@@ -19,6 +19,7 @@ import {
   needsAnswer,
   nextGeneration,
   ownAnswer,
+  withoutPresses,
 } from "./needs-answer.ts";
 import type { Actor, Signal } from "./signal.ts";
 import { verdict, type Verdict } from "./verdict.ts";
@@ -181,11 +182,13 @@ function appears(
  */
 function leavesAWord(signal: Extract<Signal, { kind: "pull-request" }>, view: RouteView): boolean {
   const { action, prNumber, headSha } = signal;
-  const last = view.ofPull(prNumber).findLast((request) => action === "closed" || request.headSha !== headSha);
-  if (last === undefined) return false;
-  const known = answersOf(last.headSha, view.ofHead);
-  if (known.at(-1)?.heldBy?.prNumber === prNumber) return true;
-  if (last.state.kind !== "concluded" || isGreen(last) || known.at(-1)?.id !== last.id) return false;
+  const elsewhere = view.ofPull(prNumber).findLast((request) => request.headSha !== headSha)?.headSha;
+  const left = action === "closed" ? headSha : elsewhere;
+  if (left === undefined) return false;
+  const known = answersOf(left, view.ofHead);
+  const last = withoutPresses(known).at(-1);
+  if (last?.heldBy?.prNumber === prNumber) return true;
+  if (last?.prNumber !== prNumber || last.state.kind !== "concluded" || isGreen(last)) return false;
   const others = known.flatMap((one) => [
     ...(one.prNumber === null ? [] : [String(one.prNumber)]),
     ...(one.alsoPulls ?? []).map(String),

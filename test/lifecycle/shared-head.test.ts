@@ -313,6 +313,17 @@ describe("a webhook of one of several pull requests at a head", () => {
     expect(route(signal, viewOf(...there))).not.toContainEqual(COMPARE);
   });
 
+  it("leaves one behind under a refused press, and where it never had a request of its own", () => {
+    const press = ended("refused", "actor-not-permitted", {
+      id: "r3",
+      openedBy: { row: 4, actor: BOB },
+      openedAt: T0 + 2,
+    });
+    expect(route(pull("closed", 8), viewOf(passed, refused, { ...press, generation: 3 }))).toContainEqual(COMPARE);
+    const held = ended("refused", "fork", { ...forBase("main"), heldBy: { prNumber: 9, baseRef: "stage" } });
+    expect(route(pull("closed", 9), viewOf(held))).toContainEqual(COMPARE);
+  });
+
   it("leaves a word behind for those that had to wait", () => {
     const waited = { ...refused, alsoPulls: [9] };
     expect(route(pull("closed", 8), viewOf(waited))).toContainEqual(COMPARE);
