@@ -53,7 +53,8 @@ describe("a comparison of secrets", () => {
 
   it("goes through the helper in each of the places where a caller shows one, or through the platform's own check", () => {
     expect(read("worker/operator.ts")).toContain("sameSecret(shown, settings.operatorToken)");
-    expect(read("durable-objects/gate/pod-call.ts")).toContain("sameDigest(nonceHash, expected)");
+    const podCall = read("durable-objects/gate/pod-call.ts");
+    for (const stored of ["proofHash", "exitHash"]) expect(podCall).toContain(`sameDigest(nonceHash, known.${stored})`);
     // The webhook's signature: the platform's HMAC check, by the library for text and directly for other bytes.
     const signature = read("worker/signature.ts");
     expect(signature).toContain('import { verify } from "@octokit/webhooks-methods"');
