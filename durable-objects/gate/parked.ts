@@ -7,10 +7,12 @@
  * still pays for, is removed and proven gone like one that nobody owns. Should the record read again some day, its fence is
  * an old one by then.
  */
+import type { MicroUsd } from "../../shared/cost/estimate.ts";
 import { audit, type AuditNote } from "../../shared/lifecycle/step.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { podIsGone, type Pod } from "../../shared/runpod/pod.ts";
 import { GPU_GATE_TAGS } from "../../shared/runpod/tags.ts";
+import { costAtMost } from "./money.ts";
 import { MoneyTable } from "./money-table.ts";
 import type { OperatorAnswer, OperatorWord } from "./operator.ts";
 import type { GatePorts, PodListing } from "./ports.ts";
@@ -106,12 +108,22 @@ function decide(
     return no("No pod of it is left in RunPod's list; ask again in ten seconds, and a second list frees the lock.");
   }
   store.setMeta(MARK, "");
-  // What it had rented is paid for on its own lines, and nobody can settle the rest: set aside for good, it would be missing
-  // from every cap for ever. The account hears of it by comparing the books.
-  const unused = new MoneyTable(ports.sql).open().filter((row) => row.request_id === requestId);
-  for (const row of unused) store.settleMoney(row.attempt_id, null);
+  // Nobody can settle it any more: set aside for good, it would be missing from every cap for ever. A pod that was proven gone
+  // before its attempt was settled has cost what its line says. The account hears of it by comparing the books.
+  const unsettled = new MoneyTable(ports.sql).open().filter((row) => row.request_id === requestId);
+  for (const row of unsettled) store.settleMoney(row.attempt_id, spentBy(row.attempt_id, store));
   hands.freeLock();
   return { done: true, detail: "RunPod has no pod of it; the GPU lock is free, and the next in the queue has it." };
+}
+
+/** What the pods of an attempt have cost by the ledger, all of whose lines are closed; null: it had none. */
+function spentBy(attemptId: string, store: Store): MicroUsd | null {
+  const lines = store.ledgerLinesOf(attemptId);
+  if (lines.length === 0) return null;
+  return lines.reduce((sum, line) => {
+    const paidMs = Math.max(0, (line.closed_at ?? line.paid_from) - line.paid_from);
+    return sum + (line.estimate_micros ?? costAtMost(line.price_per_hour, paidMs));
+  }, 0);
 }
 
 /** Names of every pod that an attempt of this request has asked for. */

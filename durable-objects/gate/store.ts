@@ -428,6 +428,11 @@ export class Store extends TaskTable {
     return this.#sql.exec<LedgerLine>(`SELECT * FROM ledger WHERE pod_id = ?`, podId)[0] ?? null;
   }
 
+  /** Lines of every pod that was bought for an attempt, closed ones too. */
+  ledgerLinesOf(attemptId: string): readonly LedgerLine[] {
+    return this.#sql.exec<LedgerLine>(`SELECT * FROM ledger WHERE attempt_id = ?`, attemptId);
+  }
+
   reserveMoney(line: MoneyLineIn): void {
     new MoneyTable(this.#sql).reserve(line, false);
   }

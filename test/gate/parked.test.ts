@@ -146,6 +146,21 @@ describe("a holder of the GPU lock that does not read", () => {
     },
   );
 
+  it("books what its pod has cost that was proven gone before anybody could settle it", async () => {
+    const { gate, store, holder, podId, pass, work, pods, rented, sql } = stuck();
+    pods.delete(podId);
+    const price = { pricePerHour: 1.2, estimateMicros: 400_000, outcome: "passed" };
+    store.ledger({ kind: "close", attemptId: rented.id, podId, closedAt: 2, provenAt: 2, ...price }, holder);
+    pass(3);
+    for (let times = 0; times < 20 && store.lock().holder === holder; times += 1) {
+      await gate.releaseParked(word("release", holder));
+      await work(1);
+    }
+    expect(store.lock().holder).not.toBe(holder);
+    const spent = sql.exec(`SELECT state, micros FROM money WHERE attempt_id = ?`, rented.id);
+    expect(spent).toEqual([{ state: "spent", micros: 400_000 }]);
+  });
+
   it("keeps it while the list is not whole, and while a pod under its name may not show yet", async () => {
     const { gate, store, holder, podId, pass, pods, rented, cut } = stuck();
     expect((await gate.releaseParked(word("release", holder))).detail).toContain("does not show yet");
