@@ -43,17 +43,33 @@ export const hardwareJobWithoutProbe: Rule = {
 
 /** The probe's answer must be a conjunct, as it is: an `||`, a `!` before it or a comparison behind it would let the job past it. */
 function admits(condition: string, probe: string): boolean {
-  if (condition.includes("||")) return false;
-  const conjuncts = withoutBrackets(condition)
-    .split("&&")
-    .map((part) => withoutBrackets(part).replaceAll('"', "'"));
-  return conjuncts.includes(`needs.${probe}.outputs.available == 'true'`);
+  const plain = condition.replaceAll('"', "'");
+  return !plain.includes("||") && conjunctsOf(plain).includes(`needs.${probe}.outputs.available == 'true'`);
 }
 
-/** Without the brackets around the whole of it. */
-function withoutBrackets(expression: string): string {
-  const inner = /^\(([^()]*(?:\(\)[^()]*)*)\)$/.exec(expression.trim())?.[1];
-  return inner === undefined ? expression.trim() : withoutBrackets(inner);
+/** What must hold for the whole to hold, without brackets around it. An `&&` within the brackets of something else is that one's. */
+function conjunctsOf(expression: string): readonly string[] {
+  const text = expression.trim();
+  const parts: string[] = [];
+  let from = 0;
+  let depth = 0;
+  let isText = false;
+  let firstClosed: number | null = null;
+  for (let at = 0; at < text.length; at += 1) {
+    if (text[at] === "'") isText = !isText;
+    if (isText) continue;
+    if (text[at] === "(") depth += 1;
+    if (text[at] === ")") {
+      depth -= 1;
+      if (depth === 0) firstClosed ??= at;
+    }
+    if (depth === 0 && text.startsWith("&&", at)) {
+      parts.push(text.slice(from, at));
+      from = at + 2;
+    }
+  }
+  if (parts.length > 0) return [...parts, text.slice(from)].flatMap(conjunctsOf);
+  return text.startsWith("(") && firstClosed === text.length - 1 ? conjunctsOf(text.slice(1, -1)) : [text];
 }
 
 export const unknownLane: Rule = {
