@@ -410,6 +410,13 @@ describe("the trigger run of a pull request whose webhook said who caused it", (
     expect(wanted(heard, T0 + 120_000)).toEqual(run);
   });
 
+  it("is anybody's at the last look, where the wait is configured shorter than that", () => {
+    const until = T0 + MINUTE;
+    const short = requestIn({ kind: "waiting", for: "trigger", since: T0, until }, { actor: ALICE });
+    expect(wanted(short, until - 16_000)).toEqual({ ...run, by: ALICE.id });
+    expect(wanted(short, until - 15_000)).toEqual(run);
+  });
+
   it("is anybody's at once where nobody was heard", () => {
     expect(wanted({ ...heard, actor: null }, T0)).toEqual(run);
   });

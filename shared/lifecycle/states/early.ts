@@ -214,7 +214,10 @@ function watchWaiting(
   const trigger = request.terms?.workflows.trigger ?? null;
   if (state.for === "trigger" && trigger !== null) {
     // Another pull request at this commit may have a run that began earlier. Later it is whoever ran it again, or in another's name.
-    const by = request.actor === null || around.now - state.since >= OWN_RUN_MS ? {} : { by: request.actor.id };
+    // So it is at the last look, however short the configured wait: nobody is to be told that no run has begun where one has.
+    const isLast = state.until !== null && dueAt >= state.until;
+    const anybodys = isLast || around.now - state.since >= OWN_RUN_MS;
+    const by = request.actor === null || anybodys ? {} : { by: request.actor.id };
     want.triggerRun = { path: trigger, headSha: request.headSha, ...by };
   }
   return go(request, state, { kind: "observe", want }, Math.max(dueAt, around.now), extras);
