@@ -85,16 +85,14 @@ export async function publishCheck(
   // The real verdict is published only while this is its commit's newest request, at each try: all of them speak in checks
   // of one name, and GitHub shows the newest.
   if ((begins || begun) && !isNewestOfHead(request, store)) return overtaken(task, request, begun, context);
-  if (await isTheQueues(request, context)) {
-    store.putTask(
-      "check",
-      request.id,
-      "check",
-      {},
-      ports.clock.now() + QUEUE_LOOK_MS,
-      ports.clock.now(),
-      task.tries - 1,
-    );
+  const queues = await isTheQueues(request, context);
+  const unread = typeof queues === "object" ? queues : null;
+  // Where the App may read nothing for good, GitHub's answer to the word itself is what the audit tells (I7).
+  const mayAsk = unread === null || failureClass(unread) === "retry-later" || task.tries < FORBIDDEN_TRIES;
+  if (queues !== false && mayAsk) {
+    const now = ports.clock.now();
+    const due = Math.max(now + QUEUE_LOOK_MS, unread === null ? 0 : retryAt(unread));
+    store.putTask("check", request.id, "check", {}, due, now, unread === null ? task.tries - 1 : task.tries);
     return;
   }
   if (begins) {
@@ -173,16 +171,20 @@ export function isNewestOfHead(request: GateRequest, store: Store): boolean {
  * Whether a merge queue still waits for this commit, and this request is not the group's. The queue takes the newest check of
  * the name, whoever's pull request it is about: anybody can open one at a group's commit, against a base where it is
  * documentation or from a fork that is refused, and would have the group merged or thrown out by it. So such a check waits
- * until the queue's branch has left the commit; one that cannot be read is still there.
+ * until the queue's branch has left the commit. Gives the failure where that cannot be read: it may still be there.
  */
-async function isTheQueues({ kind, headSha }: GateRequest, { store, github }: PublishContext): Promise<boolean> {
+async function isTheQueues(
+  { kind, headSha }: GateRequest,
+  { store, github }: PublishContext,
+): Promise<boolean | GitHubFailure> {
   if (kind === "merge-group") return false;
   const groups = store.requestsOfHead(headSha, "merge-group");
   if (groups.some(({ state }) => state.kind !== "concluded")) return true;
   // The queue acts on the group's last word a moment later: until then nothing may be put over it.
   for (const headRef of new Set(groups.flatMap(({ group }) => group?.headRef ?? []))) {
     const branch = await github.getRef(headRef);
-    if (!branch.ok || branch.value === headSha) return true;
+    if (!branch.ok) return branch.error;
+    if (branch.value === headSha) return true;
   }
   return false;
 }

@@ -12,7 +12,7 @@ import type { GatePorts } from "../../durable-objects/gate/ports.ts";
 import { FINISH, publishCheck } from "../../durable-objects/gate/publish.ts";
 import { migrate } from "../../durable-objects/gate/schema.ts";
 import { Store } from "../../durable-objects/gate/store.ts";
-import { requestIn, states, T0 } from "../lifecycle/fixtures.ts";
+import { HEAD, requestIn, states, T0 } from "../lifecycle/fixtures.ts";
 import { nodeSql } from "../support/node-sql.ts";
 
 const SAID = { series: 0, checkRunId: "5", published: "x", completed: true, saidUnproven: true, mayHaveTwins: false };
@@ -40,11 +40,15 @@ function publisher(mayCreate: () => boolean = () => true) {
   } as unknown as GitHubClient;
   const ports = { sql, clock: { now: () => T0 + 10_000 }, appId: "1", publicUrl: "" } as unknown as GatePorts;
   const queueInfo = () => ({ place: null, waiting: 0, holder: null, etaMs: null });
-  const perform = async (tries: number) => {
+  const perform = async (tries: number, other: Partial<GitHubClient> = {}) => {
     if (store.taskOf("check", "r1") === null) store.putTask("check", "r1", "check", {}, T0, T0);
     const task = store.taskOf("check", "r1");
     if (task === null) throw new Error("the task must be there");
-    await publishCheck({ ...task, tries }, { ports, store, github, queueInfo }, () => undefined);
+    await publishCheck(
+      { ...task, tries },
+      { ports, store, github: { ...github, ...other }, queueInfo },
+      () => undefined,
+    );
   };
   const open = (change: Partial<GateRequest>) => store.saveRequest(requestIn(states.queued(), { id: "r2", ...change }));
   const acts = () => store.auditAfter(0, 100).map((row) => `${row.request_id ?? ""} ${row.act}`);
@@ -93,5 +97,55 @@ describe("the real verdict", () => {
     await one.perform(1);
     expect(one.ended).toEqual(["6"]);
     expect(one.check()).toMatchObject({ series: 1, checkRunId: "6", completed: true });
+  });
+});
+
+describe("a word about a commit whose merge group has had its answer", () => {
+  const group = { headRef: "refs/heads/gh-readonly-queue/main/pr-7-abc", baseSha: "b".repeat(40), baseRef: "main" };
+  const over = { kind: "concluded", at: T0, verdict: verdict("passed", "tests-passed", "x") } as const;
+
+  function afterGroup(branch: () => unknown, answer: () => unknown) {
+    const one = publisher();
+    one.store.saveRequest(requestIn(over, { id: "r0", kind: "merge-group", prNumber: null, group, openedAt: T0 - 1 }));
+    const fresh = { ...SAID, checkRunId: null, published: null, completed: false, saidUnproven: false };
+    const request = one.store.request("r1");
+    if (request !== null) one.store.saveRequest({ ...request, check: fresh });
+    let made = 0;
+    const github = {
+      getRef: async () => branch(),
+      createCheckRun: async () => ((made += 1), answer()),
+      listCheckRunsForRef: async () => answer(),
+    };
+    return {
+      ...one,
+      perform: (tries: number) => one.perform(tries, github as unknown as Partial<GitHubClient>),
+      made: () => made,
+    };
+  }
+
+  const forbidden = err({ reason: "forbidden", acceptedPermissions: null, message: "suspended" });
+
+  it.each([
+    ["is there", ok(HEAD), forbidden],
+    ["cannot be read for the moment", err({ reason: "transport", timeout: true }), ok({ id: "9" })],
+  ])("waits while the queue's branch %s", async (_, branch, answer) => {
+    const one = afterGroup(
+      () => branch,
+      () => answer,
+    );
+    for (const tries of [1, 12, 40]) await one.perform(tries);
+    expect([one.made(), one.store.taskOf("check", "r1")?.kind]).toEqual([0, "check"]);
+  });
+
+  it("waits for a branch that the App may not read no longer than for its word, and the audit says so (I7)", async () => {
+    const one = afterGroup(
+      () => forbidden,
+      () => forbidden,
+    );
+    let tries = 0;
+    do {
+      await one.perform((tries += 1));
+    } while (one.store.taskOf("check", "r1")?.tries === tries && tries < 50);
+    expect([one.acts(), one.store.taskOf("check", "r1")]).toEqual([["r1 check.unpublishable"], null]);
   });
 });
