@@ -262,4 +262,15 @@ describe("what went wrong and was not repeated", () => {
     expect(at(T0 + 12 * MINUTE)).toMatchObject({ decision: "wait", delayed: ["Hardware"] });
     expect(at(T0 + HOUR)).toMatchObject({ decision: "fail", failed: [{ name: "Hardware", why: "not-accepted" }] });
   });
+
+  it("and a success counts no longer then: what it waits for was made anew", () => {
+    const config = configFrom({
+      required_checks: [{ name: "Hardware", waits_for: ["Build"], app_id: "99", report: "must" }, { name: "Build" }],
+      aggregator: { name: "Required checks" },
+    });
+    const hardware = check("Hardware", "success", T0 + MINUTE, { appId: "99" });
+    const build = check("Build", "success", T0 + 10 * MINUTE);
+    const at = (now: number) => judgeRound(firstRound(T0), facts([hardware, build]), config, OWN, now).result;
+    expect(at(T0 + HOUR).decision).not.toBe("pass");
+  });
 });

@@ -401,3 +401,15 @@ describe("an account that remembers nothing", () => {
 function never(): never {
   throw new Error("never");
 }
+
+it("reads RunPod's own list from what is kept of its quota for deletions, where the account gives none", async () => {
+  const { account, runpod, ...others } = portsNow();
+  const asked: unknown[] = [];
+  const ports: CronPorts = {
+    ...others,
+    account: { ...account, listPods: () => Promise.resolve({ ok: false, why: "held back" }) },
+    runpod: { ...runpod, listPods: (options) => (asked.push(options), Promise.resolve(err(LOST))) },
+  };
+  await reap(ports, []);
+  expect(asked).toEqual([{ forDeletion: true }]);
+});
