@@ -18,13 +18,13 @@ import { nodeSql } from "../support/node-sql.ts";
 const SAID = { series: 0, checkRunId: "5", published: "x", completed: true, saidUnproven: true, mayHaveTwins: false };
 
 /** A publisher at a request whose check said "deletion unproven" and whose verdict is known by now. */
-function publisher(mayCreate: () => boolean = () => true) {
+function publisher(mayCreate: () => boolean = () => true, whose: Partial<GateRequest> = {}) {
   const sql = nodeSql();
   migrate(sql);
   const store = new Store(sql);
   store.rememberRepository({ id: "101", owner: "o", name: "n" }, null);
   const concluded = { kind: "concluded", at: T0 + 9_000, verdict: verdict("passed", "tests-passed", "x") } as const;
-  store.saveRequest(requestIn(concluded, { check: SAID }));
+  store.saveRequest(requestIn(concluded, { check: SAID, ...whose }));
   const runs: Pick<CheckRun, "id" | "externalId" | "status">[] = [{ id: "5", externalId: "r1:0", status: "completed" }];
   const made: string[] = [];
   const ended: string[] = [];
@@ -81,6 +81,13 @@ describe("the real verdict", () => {
   it("is one above an older request of another kind", async () => {
     const one = publisher();
     one.open({ openedAt: T0 - 5_000, kind: "validation", revision: "f".repeat(40) });
+    await one.perform(1);
+    expect(one.made).toEqual(["r1:1"]);
+  });
+
+  it("of a merge group is one whoever has opened a pull request at its commit since", async () => {
+    const one = publisher(() => true, { kind: "merge-group", prNumber: null });
+    one.open({ openedAt: T0 + 5_000 });
     await one.perform(1);
     expect(one.made).toEqual(["r1:1"]);
   });

@@ -404,12 +404,12 @@ function never(): never {
 
 it("reads RunPod's own list from what is kept of its quota for deletions, where the account gives none", async () => {
   const { account, runpod, ...others } = portsNow();
-  const asked: unknown[] = [];
+  const options: unknown[] = [];
   const ports: CronPorts = {
     ...others,
     account: { ...account, listPods: () => Promise.resolve({ ok: false, why: "held back" }) },
-    runpod: { ...runpod, listPods: (options) => (asked.push(options), Promise.resolve(err(LOST))) },
+    runpod: { ...runpod, listPods: (given) => (options.push(given), Promise.resolve(err(LOST))) },
   };
   await reap(ports, []);
-  expect(asked).toEqual([{ forDeletion: true }]);
+  expect(options).toEqual([{ forDeletion: true }]);
 });

@@ -55,17 +55,17 @@ function conjunctsOf(expression: string): readonly string[] {
   let depth = 0;
   let isText = false;
   let firstClosed: number | null = null;
-  for (let at = 0; at < text.length; at += 1) {
-    if (text[at] === "'") isText = !isText;
+  for (let index = 0; index < text.length; index += 1) {
+    if (text[index] === "'") isText = !isText;
     if (isText) continue;
-    if (text[at] === "(") depth += 1;
-    if (text[at] === ")") {
+    if (text[index] === "(") depth += 1;
+    if (text[index] === ")") {
       depth -= 1;
-      if (depth === 0) firstClosed ??= at;
+      if (depth === 0) firstClosed ??= index;
     }
-    if (depth === 0 && text.startsWith("&&", at)) {
-      parts.push(text.slice(from, at));
-      from = at + 2;
+    if (depth === 0 && text.startsWith("&&", index)) {
+      parts.push(text.slice(from, index));
+      from = index + 2;
     }
   }
   if (parts.length > 0) return [...parts, text.slice(from)].flatMap(conjunctsOf);
