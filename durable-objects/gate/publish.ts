@@ -149,12 +149,34 @@ export async function publishCheck(
         writtenAt: now,
       },
     });
+    const uncovered = coveredNewest(request.headSha, store);
+    if (uncovered !== null) {
+      store.saveRequest(uncovered);
+      again(uncovered.id);
+    }
     if (completed && (request.check.mayHaveTwins || written.mayHaveTwins)) {
       store.putTask("check", request.id, TWINS, {}, now + TWINS_AFTER_MS, now);
       return;
     }
     again(task.subject);
   });
+}
+
+/**
+ * The newest request of a commit, with a check run of its own still to be made: its word was said, and one that an earlier request
+ * had begun to create before is the younger of the two, so that GitHub shows that one. Null: what was said last is shown.
+ */
+function coveredNewest(headSha: string, store: Store): GateRequest | null {
+  const newest = store.request(store.newestOfHead(headSha) ?? "");
+  if (newest?.state.kind !== "concluded" || !newest.check.completed || newest.check.checkRunId === null) return null;
+  const shown = BigInt(newest.check.checkRunId);
+  const earlier = (["pull-request", "recovery"] as const).flatMap((kind) => store.requestsOfHead(headSha, kind));
+  const covers = ({ id, check: { checkRunId } }: GateRequest): boolean =>
+    id !== newest.id && checkRunId !== null && BigInt(checkRunId) > shown;
+  if (newest.kind === "merge-group" || newest.kind === "validation" || !earlier.some(covers)) return null;
+  const series = newest.check.series + 1;
+  const anew = { checkRunId: null, published: null, completed: false, saidUnproven: false, mayHaveTwins: false };
+  return { ...newest, check: { ...anew, series } };
 }
 
 /**

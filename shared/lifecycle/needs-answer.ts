@@ -125,6 +125,10 @@ export function givenBack(answer: GateRequest, to: number, id: string, generatio
 /** Who caused a pull request at this head, by the webhook that told of it while another's answer stood; null: not heard. */
 export function heardFrom(ofHead: readonly GateRequest[], { prNumber, baseRef }: Asking): Actor | null {
   if (prNumber === null) return null;
+  const own = ofHead.findLast((request) => request.prNumber === prNumber);
+  // That the App was gone is nobody's act: who had caused it still has.
+  if (own !== undefined && wasAway(own) && (baseRef === undefined || baseOf(own) === baseRef))
+    return own.openedBy.actor;
   const at = ofHead.findLastIndex(({ alsoBy }) => alsoBy?.[prNumber] !== undefined);
   const heard = ofHead[at]?.alsoBy?.[prNumber];
   // Asked about since: what brings it up again, a changed base for one, is another act.
@@ -167,6 +171,12 @@ function isOver(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[]
 export function isPress({ state, openedBy: { row } }: GateRequest): boolean {
   if (state.kind !== "concluded" || (row !== 3 && row !== 4)) return false;
   return state.verdict.kind === "refused" && state.verdict.reason === "actor-not-permitted";
+}
+
+/** It ended because the App was, or the repository, and both may be back. */
+function wasAway({ state }: GateRequest): boolean {
+  if (state.kind !== "concluded") return false;
+  return state.verdict.reason === "app-removed" || state.verdict.reason === "repository-gone";
 }
 
 /** It ended because nobody had told who caused it, or because the one who was taken for that may not spend. */

@@ -342,7 +342,7 @@ function checkRun(signal: Extract<Signal, { kind: "check-run" }>, view: RouteVie
   switch (signal.action) {
     case "rerequested": {
       if (signal.appId !== view.appId) return [note("not a check of ours")];
-      return again(view, signal.headSha, view.ofCheckRun(signal.checkRunId), signal.sender);
+      return again(view, signal.headSha, pressedOf(signal, view), signal.sender);
     }
     case "requested_action": {
       if (signal.appId !== view.appId || signal.identifier !== APPROVE_BUTTON) return [note("not a button of ours")];
@@ -359,6 +359,12 @@ function checkRun(signal: Extract<Signal, { kind: "check-run" }>, view: RouteVie
     default:
       return unreachable(signal.action, "check run action");
   }
+}
+
+/** The request whose check was pressed: one whose creation was never answered is known by the request that it names. */
+function pressedOf(signal: Extract<Signal, { kind: "check-run" }>, view: RouteView): GateRequest | null {
+  const id = signal.externalId?.split(":")[0];
+  return view.ofCheckRun(signal.checkRunId) ?? everyKind(view, signal.headSha).find((one) => one.id === id) ?? null;
 }
 
 function comment(signal: Extract<Signal, { kind: "comment" }>, view: RouteView): readonly RouteAction[] {

@@ -49,7 +49,7 @@ export function i10(): Checker {
         if (looked.get(host.repository.id) === count) continue;
         looked.set(host.repository.id, count);
         const rows = host.sql.exec<Row>(
-          "SELECT head_sha, kind, sum(coalesce(json_extract(record, '$.state.verdict.kind'), '') NOT IN ('superseded') AND coalesce(json_extract(record, '$.state.verdict.reason'), '') NOT IN ('app-removed', 'repository-gone', 'trigger-not-started', 'actor-unknown')) AS n, sum(state <> 'concluded') AS open FROM requests GROUP BY head_sha, kind",
+          "SELECT head_sha, kind, sum(coalesce(json_extract(record, '$.state.verdict.kind'), '') NOT IN ('superseded') AND coalesce(json_extract(record, '$.state.verdict.reason'), '') NOT IN ('app-removed', 'repository-gone', 'trigger-not-started', 'actor-unknown') AND NOT (coalesce(json_extract(record, '$.state.verdict.reason'), '') = 'actor-not-permitted' AND json_extract(record, '$.openedBy.row') = 1 AND json_extract(record, '$.openedBy.actor') IS NULL)) AS n, sum(state <> 'concluded') AS open FROM requests GROUP BY head_sha, kind",
         );
         for (const row of rows) {
           if (row.open > 1) return `${row.head_sha.slice(0, 8)} has ${row.open} open requests`;

@@ -93,6 +93,9 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
   if (verdict !== null && OVER.has(verdict.reason)) {
     return `the last word on its head, ${last.request.id} about #${about?.number ?? "none"}, is '${verdict.reason}'`;
   }
+  // Reopened by a word that was lost: nobody knows who did that.
+  const reopened = words.some(({ request }) => request.prNumber === pull.number && endedAs(request, "closed"));
+  if (own === last && last.request.openedBy.actor === null && reopened) return null;
   if (own === last) {
     return heldUpProblem(host.repository, pull, last.request) ?? personProblem(pull, last.request, verdict?.reason);
   }
@@ -112,6 +115,10 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
   );
   // Code that waits at the commit may hold up what needs no GPU; documents may not.
   return others.every(({ files }) => isLight(files)) ? `${lost}, a fork's, though no code is here` : null;
+}
+
+function endedAs({ state }: GateRequest, reason: string): boolean {
+  return state.kind === "concluded" && state.verdict.reason === reason;
 }
 
 function isAbout({ number }: Pull): (request: GateRequest) => boolean {
