@@ -33,7 +33,7 @@ function vanished(host: GateHost, { head_sha, kind }: Row): number {
 /** A conclusion follows the reading it rests on by the steps of a removal. */
 const SILENCE_SLACK_MS = 60_000;
 
-type Row = { head_sha: string; kind: string; n: number; open: number };
+type Row = { head_sha: string; kind: string; n: number; open: number; bases: number };
 
 export function i10(): Checker {
   const looked = new Map<string, number>();
@@ -49,11 +49,12 @@ export function i10(): Checker {
         if (looked.get(host.repository.id) === count) continue;
         looked.set(host.repository.id, count);
         const rows = host.sql.exec<Row>(
-          "SELECT head_sha, kind, sum(coalesce(json_extract(record, '$.state.verdict.kind'), '') NOT IN ('superseded') AND coalesce(json_extract(record, '$.state.verdict.reason'), '') NOT IN ('app-removed', 'repository-gone', 'trigger-not-started', 'actor-unknown') AND NOT (coalesce(json_extract(record, '$.state.verdict.reason'), '') = 'actor-not-permitted' AND json_extract(record, '$.openedBy.row') = 1 AND json_extract(record, '$.openedBy.actor') IS NULL)) AS n, sum(state <> 'concluded') AS open FROM requests GROUP BY head_sha, kind",
+          "SELECT head_sha, kind, sum(coalesce(json_extract(record, '$.state.verdict.kind'), '') NOT IN ('superseded') AND coalesce(json_extract(record, '$.state.verdict.reason'), '') NOT IN ('app-removed', 'repository-gone', 'trigger-not-started', 'actor-unknown') AND NOT (coalesce(json_extract(record, '$.state.verdict.reason'), '') = 'actor-not-permitted' AND json_extract(record, '$.openedBy.row') = 1 AND json_extract(record, '$.openedBy.actor') IS NULL)) AS n, sum(state <> 'concluded') AS open, count(DISTINCT coalesce(json_extract(record, '$.admission.baseRef'), json_extract(record, '$.baseRef'))) AS bases FROM requests GROUP BY head_sha, kind",
         );
         for (const row of rows) {
           if (row.open > 1) return `${row.head_sha.slice(0, 8)} has ${row.open} open requests`;
-          const asked = host.repository.asks.get(row.head_sha) ?? 0;
+          // Another base is another change, whoever told of it, and however late.
+          const asked = (host.repository.asks.get(row.head_sha) ?? 0) + Math.max(0, row.bases - 1);
           if (row.n > 1 + asked && row.n > 1 + asked + vanished(host, row))
             return `${row.head_sha.slice(0, 8)} has ${row.n} requests, and was asked for again ${asked} times`;
         }
