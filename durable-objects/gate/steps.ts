@@ -11,6 +11,7 @@ import {
   answersOf,
   givenBack,
   heardFrom,
+  isPress,
   needsAnswer,
   nextGeneration,
   ownAnswer,
@@ -283,7 +284,7 @@ function mayLeaveUnanswered(ended: GateRequest, ofHead: readonly GateRequest[]):
   if (reason === "app-removed" || reason === "repository-gone") return true;
   if (wasMoved(ended)) return true;
   // A re-run by somebody who may not spend: what it was put over is given back.
-  if (reason === "actor-not-permitted" && ended.openedBy.row === 4) return true;
+  if (ended.openedBy.row === 4 && isPress(ended)) return true;
   // Told of another base too late to change what is said, or too early to be believed.
   // GitHub's list and its single read may disagree for long: then the next round is early enough for a third look.
   if (isOfTwoBases(ended) && !ofHead.some((one) => isSameDoubt(one, ended))) return true;

@@ -86,11 +86,26 @@ function isGivenBack({ state, heldBy }: GateRequest): boolean {
  */
 export function answerFor(ofHead: readonly GateRequest[], asking: Asking): GateRequest | null {
   const own = ownAnswer(ofHead, asking);
-  if (own !== null) return isGivenBack(own) ? own : null;
   const { prNumber, baseRef } = asking;
+  if (own !== null) {
+    const failed = isGreen(own) ? failedSince(own, ofHead, asking) : null;
+    return failed ?? (isGivenBack(own) ? own : null);
+  }
   if (prNumber === null || baseRef === undefined) return null;
   const newest = withoutPresses(ofHead).findLast((request) => baseOf(request) === baseRef);
   return newest?.state.kind === "concluded" && isEarned(newest.state.verdict) ? newest : null;
+}
+
+/**
+ * The same change failed after it was answered green, when it was tested once more for another pull request: given the green, it
+ * would be green for both, by anybody's coming and going at the commit.
+ */
+function failedSince(own: GateRequest, ofHead: readonly GateRequest[], { baseRef }: Asking): GateRequest | null {
+  const since = ofHead.slice(ofHead.indexOf(own) + 1).filter((one) => baseOf(one) === (baseRef ?? baseOf(own)));
+  const tested = since.findLast(
+    ({ state }) => state.kind === "concluded" && (isEarned(state.verdict) || state.verdict.kind === "failed"),
+  );
+  return tested?.state.kind === "concluded" && !isEarned(tested.state.verdict) ? tested : null;
 }
 
 /**
@@ -168,9 +183,11 @@ function isOver(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[]
 }
 
 /** Somebody who may not spend asked for it again, or for its start: that is no answer to anybody. */
-export function isPress({ state, openedBy: { row } }: GateRequest): boolean {
-  if (state.kind !== "concluded" || (row !== 3 && row !== 4)) return false;
-  return state.verdict.kind === "refused" && state.verdict.reason === "actor-not-permitted";
+export function isPress({ state, openedBy: { row }, heldBy }: GateRequest): boolean {
+  if (state.kind !== "concluded" || (row !== 3 && row !== 4) || state.verdict.kind !== "refused") return false;
+  const { reason } = state.verdict;
+  // The author is looked at first: asked for again on the check of one who may not spend, it says what that check said.
+  return reason === "actor-not-permitted" || (row === 4 && reason === "author-not-permitted" && heldBy === undefined);
 }
 
 /** It ended because the App was, or the repository, and both may be back. */
@@ -203,7 +220,23 @@ function isCoveredByPress(ofHead: readonly GateRequest[], asking: Asking): boole
   const before = withoutPresses(ofHead).at(-1);
   if (before === undefined || !isGreen(before)) return false;
   const own = ownAnswer(ofHead, asking);
-  return own !== null && isGreen(own);
+  const waits = own?.state.kind === "concluded" && own.state.verdict.kind === "awaiting-approval";
+  if (own !== null && !waits) return isGreen(own);
+  // It had the green of another for its base, and that one may be gone by now and be given nothing.
+  const shared = newestFor(ofHead, asking);
+  return shared !== null && isGreen(shared);
+}
+
+/** The newest word for the base that it is known to have, whoever's: it is the same change. Null: there is none. */
+function newestFor(ofHead: readonly GateRequest[], { prNumber, baseRef }: Asking): GateRequest | null {
+  if (prNumber === null || baseRef === undefined) return null;
+  return withoutPresses(ofHead).findLast((request) => baseOf(request) === baseRef) ?? null;
+}
+
+/** The newest word for the base that it is known to have is a test that passed. */
+function hasSharedTest(ofHead: readonly GateRequest[], asking: Asking): boolean {
+  const newest = newestFor(ofHead, asking);
+  return newest?.state.kind === "concluded" && isEarned(newest.state.verdict);
 }
 
 /** The bases for which the newest word at this head is a test that passed. */
@@ -221,7 +254,8 @@ function hasNone(last: GateRequest, ofHead: readonly GateRequest[], asking: Aski
   if (asking.prNumber === null || last.prNumber === asking.prNumber) return false;
   // A fork's earns nothing, and the commit's green is there for whoever is owed it.
   if (asking.fork === true && testedFor(ofHead).size > 0) return false;
-  return ownAnswer(ofHead, asking) === null;
+  // Given the green of another for its base, it would show that to whom the last word refused.
+  return ownAnswer(ofHead, asking) === null && !hasSharedTest(ofHead, asking);
 }
 
 /**
@@ -256,7 +290,10 @@ function isForks(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[
   // One from here may be refused for a fork's sake as well: that word is its own.
   if (last.prNumber === asking.prNumber || last.heldBy !== undefined) return false;
   const own = ofHead.findLast(({ prNumber }) => prNumber === asking.prNumber);
-  return own?.state.kind === "concluded" && isEarned(own.state.verdict);
+  if (own?.state.kind === "concluded" && isEarned(own.state.verdict)) return true;
+  // What is not green, a wait for approval for one, is its own to be given back; else it had the green of another.
+  const answer = ownAnswer(ofHead, asking);
+  return answer === null ? hasSharedTest(ofHead, asking) : !isGreen(answer);
 }
 
 /** Both are known, and differ. */

@@ -431,8 +431,9 @@ function approve(
   if (waits === undefined || !APPROVABLE.some((reason) => endedFor(waits, reason))) {
     return otherwise.length > 0 ? otherwise : [note("nothing waits for approval at this head")];
   }
-  const { prNumber, headSha, generation } = newest;
-  return [open({ prNumber, headSha, generation: generation + 1, row: 3, actor: by, approvedBy: by })];
+  // Somebody's press on the check of another may be newer: what waits is what is approved.
+  const { prNumber, headSha } = waits;
+  return [open({ prNumber, headSha, generation: newest.generation + 1, row: 3, actor: by, approvedBy: by })];
 }
 
 /**

@@ -152,6 +152,65 @@ describe("a press of who may not", () => {
   });
 });
 
+describe("what is owed at a shared commit although somebody came between", () => {
+  const shares = { prNumber: 8, baseRef: "main", fork: false };
+  const third = { id: "r3", generation: 3, openedAt: T0 + 2 };
+
+  it("is the green that one had from another which is gone, under a refused re-run of that one's check", () => {
+    expect(needsAnswer([passed, pressed(4)], shares)).toBe(true);
+    expect(answerFor([passed, pressed(4)], shares)).toBe(passed);
+    const waits = ended("awaiting-approval", "actor-unknown", { ...forBase("main"), prNumber: 8, openedAt: T0 - 1 });
+    expect(needsAnswer([waits, passed, pressed(4)], shares)).toBe(true);
+  });
+
+  it("is the green, where it was asked for again on the check of one whose author may not spend", () => {
+    const by = { openedBy: { row: 4, actor: BOB }, prNumber: 8, baseRef: "main" };
+    const press = ended("refused", "author-not-permitted", { ...third, ...by });
+    const own = { ...refused, baseRef: "main", openedAt: T0 - 1 };
+    expect(needsAnswer([own, passed, press], { prNumber: 7, baseRef: "main" })).toBe(true);
+    expect(answerFor([own, passed, press], { prNumber: 7, baseRef: "main" })).toBe(passed);
+    const held = { ...press, heldBy: { prNumber: 9, baseRef: "stage" } };
+    expect(needsAnswer([passed, held], { prNumber: 7, baseRef: "main" })).toBe(false);
+  });
+
+  it("is no green that the same change lost since by a test for another pull request", () => {
+    const failed = ended("failed", "tests-failed", { ...SECOND, ...forBase("main") });
+    const refusedFork = { ...fork, ...third, prNumber: 9 };
+    const asking = { prNumber: 7, baseRef: "main", fork: false };
+    expect(needsAnswer([passed, failed, refusedFork], asking)).toBe(true);
+    expect(answerFor([passed, failed, refusedFork], asking)).toBe(failed);
+    const retested = { ...passed, id: "r4", openedAt: T0 + 1.5 };
+    expect(answerFor([passed, failed, retested, refusedFork], asking)).toBe(retested);
+  });
+
+  it("is no green of another's, put over the refusal of one that is open", () => {
+    const asking = { prNumber: 9, baseRef: "main", fork: false };
+    expect(needsAnswer([passed, refused], asking)).toBe(false);
+    expect(answerFor([passed, refused], { ...asking, hasLeft: gone })).toBe(passed);
+    expect(needsAnswer([passed, refused], { ...asking, hasLeft: gone })).toBe(true);
+    expect(needsAnswer([passed, fork], asking)).toBe(true);
+  });
+
+  it("is the wait that a fork's refusal was put over", () => {
+    const waits = ended("awaiting-approval", "awaiting-approval", forBase("main"));
+    const asking = { prNumber: 7, baseRef: "main", fork: false };
+    expect(needsAnswer([waits, fork], asking)).toBe(true);
+    expect(answerFor([waits, fork], asking)).toBe(waits);
+  });
+
+  it("is approved in the name of the pull request that waits, whoever's check was pressed since", () => {
+    const waits = ended("awaiting-approval", "awaiting-approval", { ...forBase("main"), ...third, prNumber: 7 });
+    const label = { terms: { ...TERMS, start: "label", startWord: "run-gpu" } } as const;
+    const other = { ...passed, prNumber: 8, ...label };
+    const press = pressed(4, { ...label, id: "r4", generation: 4, prNumber: 8, openedAt: T0 + 3 });
+    const [opens] = route(
+      pull("labeled", 7, { label: "run-gpu", sender: ALICE }),
+      viewOf(other, { ...waits, ...label }, press),
+    );
+    expect(opens).toMatchObject({ kind: "open", request: { prNumber: 7, generation: 5, row: 3 } });
+  });
+});
+
 describe("a refusal for another pull request's sake", () => {
   const held = ended("refused", "fork", { ...forBase("main"), heldBy: { prNumber: 8, baseRef: "stage" } });
   const asking = { prNumber: 7, baseRef: "main", fork: false };
