@@ -96,6 +96,10 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
   // Reopened by a word that was lost: nobody knows who did that.
   const reopened = words.some(({ request }) => request.prNumber === pull.number && endedAs(request, "closed"));
   if (own === last && last.request.openedBy.actor === null && reopened) return null;
+  // Opened in nobody's name, and never heard of while another's answer stood: whose run it was is all there is to go by.
+  const heard = words.some(({ request }) => request.alsoBy?.[pull.number] !== undefined);
+  if (own === last && last.request.openedBy.actor === null && !heard && verdict?.reason === "actor-not-permitted")
+    return null;
   if (own === last) {
     return heldUpProblem(host.repository, pull, last.request) ?? personProblem(pull, last.request, verdict?.reason);
   }
@@ -103,7 +107,9 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
   // Its check may never have been made, or have another name while in shadow.
   const word = host.gate.store.requestsOfHead(pull.headSha, "pull-request").findLast(isAbout(pull)) ?? own?.request;
   const ended = word?.state.kind === "concluded" ? word.state.verdict.reason : null;
-  if (verdict?.kind === "refused" && (ended === null || OVER.has(ended)))
+  // A refused press says nothing of anybody: what was said before it stands, and that is shared.
+  const row = last.request.openedBy.row;
+  if (row !== 3 && row !== 4 && verdict?.kind === "refused" && (ended === null || OVER.has(ended)))
     return `it has no answer of its own, and ${last.request.id} about #${about.number} is refused for '${verdict.reason}'`;
   if (own?.check.conclusion !== "success" || earned === null) return null;
   const lost = `its own green (${own.request.id}) is hidden by ${last.request.id} about #${about.number}`;
