@@ -346,6 +346,8 @@ export const stateSchema = z.discriminatedUnion("kind", [
     since: millis,
     stepSince: millis,
     stepTries: z.number().int(),
+    /** Since when GitHub shows nothing of a proven pod at which nobody looked at its deadline; left out while it does. */
+    unheardSince: millis.optional(),
     plan: planSchema,
     walk: walkSchema,
     attempt: attemptSchema.nullable(),

@@ -328,6 +328,27 @@ describe("deadlines of a starting pod, measured from our create", () => {
     expect(story.kind).toBe("executing");
   });
 
+  test("a proven pod at which nobody looked in time is kept for ten minutes while GitHub shows nothing", () => {
+    const away = () => {
+      const story = starting();
+      prove(story);
+      story.now = T0 + 10 * MINUTE;
+      story.observe({ ...online(), runner: UNREAD, job: UNREAD });
+      return story;
+    };
+    const kept = away();
+    for (let look = 0; kept.at === "provisioning/start" && look < 1_000; look += 1) {
+      kept.observe({ ...online(), runner: UNREAD, job: UNREAD });
+    }
+    expect(kept.reasons).toContain("attempt-no-registration");
+    expect(kept.now - (T0 + 20 * MINUTE)).toBeGreaterThanOrEqual(0);
+    expect(kept.now - (T0 + 20 * MINUTE)).toBeLessThanOrEqual(5 * SECOND);
+    // What it shows then counts as it would have at first.
+    const seen = away();
+    seen.observe(online());
+    expect(seen.reasons).toContain("attempt-no-registration");
+  });
+
   test("N24: a runner first seen long after the deadline is not accepted", () => {
     const story = starting();
     prove(story);

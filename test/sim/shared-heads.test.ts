@@ -55,6 +55,7 @@ function at(pulls: readonly Pull[], said: Said, more: Partial<Repository> = {}) 
     prNumber,
     headSha: HEAD,
     actor: { id: "1", login: actor },
+    openedBy: { row: 1, actor: { id: "1", login: actor } },
     state: { kind: "concluded", verdict: { kind, reason } },
   }));
   const store = {

@@ -267,6 +267,9 @@ export function lookedUp(
   return { ...step, audit: [...(closed.audit ?? []), ...step.audit] };
 }
 
+/** So long a proven pod that nobody looked at in time is kept for a GitHub that does not answer. */
+const UNHEARD_MS = 600_000;
+
 /** What is looked at while a pod starts. Without its proof a pod is never accepted: GitHub need not be asked before. */
 export function observeStart(request: GateRequest, attempt: Attempt): { kind: "observe"; want: Want } {
   const want: Want = {};
@@ -348,7 +351,10 @@ export function starting(
   if (facts !== null && !(attempt.pod?.machineSeen ?? false) && age >= limits.machineAssigned) {
     return turnDown("attempt-no-machine", "RunPod assigned no machine in time.");
   }
-  if (age >= limits.startup) {
+  // Nobody looked at the deadline, and GitHub shows nothing now: the job may have been running since before.
+  const unheard = !inTime && proof !== null && !(seen.runner?.known === true && seen.job?.known === true);
+  const unheardSince = unheard ? (state.unheardSince ?? now) : undefined;
+  if (age >= limits.startup && (unheardSince === undefined || now - unheardSince >= UNHEARD_MS)) {
     const what = proof === null ? "its proof did not arrive" : "its runner did not come online";
     // Where it was GitHub that showed nothing, the machine is not to blame.
     const badHost = proof === null || seen.runner?.known === true;
@@ -356,8 +362,9 @@ export function starting(
   }
   const deadline = (attempt.createSentAt ?? state.stepSince) + limits.startup;
   const poll = proof === null ? limits.watchPoll : limits.testPoll;
-  const next: Provisioning = { ...state, attempt, stepTries: state.stepTries + 1 };
-  return go(request, next, observeStart(request, attempt), Math.min(now + poll, Math.max(now, deadline)));
+  const next: Provisioning = { ...state, attempt, stepTries: state.stepTries + 1, unheardSince };
+  const due = unheardSince === undefined ? Math.min(now + poll, Math.max(now, deadline)) : now + poll;
+  return go(request, next, observeStart(request, attempt), due);
 }
 
 function jobOf(seen: Observation): JobFacts | null {
