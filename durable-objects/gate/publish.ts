@@ -169,14 +169,19 @@ export async function publishCheck(
 function coveredNewest(headSha: string, store: Store): GateRequest | null {
   const newest = store.request(store.newestOfHead(headSha) ?? "");
   if (newest?.state.kind !== "concluded" || !newest.check.completed || newest.check.checkRunId === null) return null;
-  const shown = BigInt(newest.check.checkRunId);
+  const shown = newest.check.checkRunId;
   const earlier = (["pull-request", "recovery"] as const).flatMap((kind) => store.requestsOfHead(headSha, kind));
   const covers = ({ id, check: { checkRunId } }: GateRequest): boolean =>
-    id !== newest.id && checkRunId !== null && BigInt(checkRunId) > shown;
+    id !== newest.id && checkRunId !== null && isYounger(checkRunId, shown);
   if (newest.kind === "merge-group" || newest.kind === "validation" || !earlier.some(covers)) return null;
   const series = newest.check.series + 1;
   const anew = { checkRunId: null, published: null, completed: false, saidUnproven: false, mayHaveTwins: false };
   return { ...newest, check: { ...anew, series } };
+}
+
+/** GitHub's ids are decimal numbers that grow, too large for a number to be sure of. */
+function isYounger(id: string, than: string): boolean {
+  return id.length === than.length ? id > than : id.length > than.length;
 }
 
 /**

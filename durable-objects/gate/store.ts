@@ -208,11 +208,8 @@ export class Store extends TaskTable {
 
   /** The id of the request that was opened last for this head, of whatever kind. */
   newestOfHead(headSha: string): string | null {
-    const newest = this.#sql.exec<{ id: string }>(
-      `SELECT id FROM requests WHERE head_sha = ? ORDER BY opened_at DESC, generation DESC LIMIT 1`,
-      headSha,
-    );
-    return newest[0]?.id ?? null;
+    const query = `SELECT id FROM requests WHERE head_sha = ? ORDER BY opened_at DESC, generation DESC LIMIT 1`;
+    return this.#sql.exec<{ id: string }>(query, headSha)[0]?.id ?? null;
   }
 
   /** False: it stood there like this already. */
