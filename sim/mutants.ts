@@ -16,6 +16,8 @@ const PEOPLE: readonly FaultKind[] = ["head-moves", "pull-closes", "user-cancels
 const RIVALS: readonly FaultKind[] = ["same-head", "rival-fork", "rival-writer", "rival-acts"];
 
 const NEEDS_ANSWER = "shared/lifecycle/needs-answer.ts";
+const FORK_OVER_GREEN =
+  "  if (!isGreen(last)) return last.prNumber === prNumber;\n  if (asking.fork === true && testedFor(ofHead).size > 0) return false;";
 const TEARDOWN = "shared/lifecycle/teardown.ts";
 const RENTING = "shared/lifecycle/states/renting.ts";
 const JUDGE = "shared/lifecycle/judge.ts";
@@ -168,8 +170,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "second-signal-second-request",
     kind: "N35, I10",
     file: "shared/lifecycle/route.ts",
-    find: "      if (newest === undefined) return [...hints, next];",
-    replace: '      if (newest === undefined || endedAs(newest, "failed")) return [...hints, next];',
+    find: "  if (newest === undefined) return [...hints, next];",
+    replace: '  if (newest === undefined || endedAs(newest, "failed")) return [...hints, next];',
     seeds: 200,
     faults: ["hook-delayed", "hook-doubled", "head-moves-back", "head-moves", "prepare-fails"],
   },
@@ -431,8 +433,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "fork-covers-a-green",
     kind: "shared",
     file: NEEDS_ANSWER,
-    find: "  if (asking.fork === true && isEarned(word)) return false;",
-    replace: "",
+    find: FORK_OVER_GREEN,
+    replace: "  if (!isGreen(last)) return last.prNumber === prNumber;",
     seeds: 60,
     faults: RIVALS,
   },
@@ -440,9 +442,9 @@ export const MUTANTS: readonly Mutant[] = [
     name: "forks-refusal-stays",
     kind: "shared",
     file: NEEDS_ANSWER,
-    find: "  if (asking.fork === true && isEarned(word)) return false;",
-    replace: "",
-    also: { find: "    isForks(last, word, ofHead, asking)", replace: "    false" },
+    find: FORK_OVER_GREEN,
+    replace: "  if (!isGreen(last)) return last.prNumber === prNumber;",
+    also: { find: "    isForks(last, word, said, asking)", replace: "    false" },
     seeds: 60,
     faults: RIVALS,
   },
@@ -477,8 +479,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "re-run-asks-the-newest",
     kind: "shared",
     file: "shared/lifecycle/route.ts",
-    find: "  const asked = whose?.headSha === headSha ? whose : newest;",
-    replace: "  const asked = newest;",
+    find: "  const pressed = whose?.headSha === headSha ? whose : newest;",
+    replace: "  const pressed = newest;",
     seeds: 60,
     faults: RIVALS,
   },
@@ -486,7 +488,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: "anybodys-trigger-run",
     kind: "shared",
     file: "durable-objects/gate/observe.ts",
-    find: "begun.find((one) => want.by !== undefined && by(one)?.id === want.by) ?? begun[0];",
+    find: "begun.find((one) => want.by === undefined || by(one)?.id === want.by);",
     replace: "begun[0];",
     seeds: 100,
     faults: RIVALS,

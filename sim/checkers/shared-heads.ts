@@ -107,9 +107,13 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
   // Its check may never have been made, or have another name while in shadow.
   const word = host.gate.store.requestsOfHead(pull.headSha, "pull-request").findLast(isAbout(pull)) ?? own?.request;
   const ended = word?.state.kind === "concluded" ? word.state.verdict.reason : null;
-  // A refused press says nothing of anybody: what was said before it stands, and that is shared.
-  const row = last.request.openedBy.row;
-  if (row !== 3 && row !== 4 && verdict?.kind === "refused" && (ended === null || OVER.has(ended)))
+  // A refused press says nothing of anybody: what was said before it stands, and that is shared. So is a test for its base.
+  const { row } = last.request.openedBy;
+  const shared = words.some(
+    ({ request, check }) => check.conclusion === "success" && request.admission?.baseRef === pull.baseRef,
+  );
+  const none = !shared && (ended === null || OVER.has(ended));
+  if (row !== 3 && row !== 4 && verdict?.kind === "refused" && none)
     return `it has no answer of its own, and ${last.request.id} about #${about.number} is refused for '${verdict.reason}'`;
   if (own?.check.conclusion !== "success" || earned === null) return null;
   const lost = `its own green (${own.request.id}) is hidden by ${last.request.id} about #${about.number}`;
