@@ -7,7 +7,7 @@ import { defineConfig } from "vitest/config";
 const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 
 /** Many files wait for local servers rather than compute: one worker a core would leave the cores idle. */
-const WORKERS = 4;
+const WORKERS = 5;
 
 export default defineConfig({
   test: {
@@ -24,6 +24,9 @@ export default defineConfig({
           testTimeout: 120_000,
           hookTimeout: 60_000,
           maxWorkers: WORKERS,
+          // A third of all the time went into loading the same modules anew for each file. What the watch over secrets keeps, the only
+          // state that outlives a file, is forgotten in between (test/support/watch.ts).
+          isolate: false,
         },
       },
       {

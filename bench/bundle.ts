@@ -12,7 +12,7 @@ import type { BenchRow } from "./row.ts";
 const ROOT = join(import.meta.dirname, "..");
 
 export async function run(): Promise<readonly BenchRow[]> {
-  const dir = await buildBundle();
+  const dir = await buildBundle(join(ROOT, "dist"));
   const code = readFileSync(join(dir, "index.js"));
   const rows: BenchRow[] = [
     { name: "bundle, minified", value: code.length / 1024, unit: "KiB" },

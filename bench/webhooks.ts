@@ -35,7 +35,7 @@ export default {
 };`;
 
 export async function run(): Promise<readonly BenchRow[]> {
-  const bundle = readFileSync(join(await buildBundle(), "index.js"), "utf8");
+  const bundle = readFileSync(join(await buildBundle(join(import.meta.dirname, "..", "dist")), "index.js"), "utf8");
   const gate = await measure(gateWorker(bundle), (n) => delivery(String(100 + (n % 1))));
   const bare = await measure(bareWorker(), () => delivery("100"));
   const memory = await memoryOver(bundle);

@@ -121,7 +121,7 @@ export async function playOpeningDay(options: DayOptions): Promise<DayResult> {
     owner: OWNER,
     name: NAME,
     id: Number(REPOSITORY_ID),
-    files: await projectFiles(CONFIG),
+    files: projectFiles(CONFIG, world.tool),
   });
   repository.addCollaborator("mira", "admin");
   repository.addCollaborator("theo", "maintain");

@@ -2,11 +2,9 @@
  * The repository of the opening day: a tiny project, the workflow files as we ship them, and the bundled tool, read from
  * this checkout when the day begins.
  */
-import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
-import process from "node:process";
-import { promisify } from "node:util";
+import { bundleCli } from "../../scripts/bundle-cli.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const PROJECT = join(import.meta.dirname, "project");
@@ -18,9 +16,15 @@ export const DAY_WORKFLOWS: readonly string[] = ["ci.yml", "gpu-gate-prepare.yml
 export const BROKEN_TESTS = "tests/broken";
 export const SLOW_TESTS = "tests/slow";
 
-/** Every file of the day's repository, by path. Bundles the tool first, as a user of it would. */
-export async function projectFiles(configuration: string): Promise<Readonly<Record<string, string>>> {
-  await promisify(execFile)(process.execPath, [join(ROOT, "scripts", "bundle-cli.ts")], { cwd: ROOT });
+/** The tool as hosted jobs run it: bundled as a user would, by way of `folder`. */
+export async function bundledTool(folder: string): Promise<string> {
+  const file = join(folder, "gpu-gate.mjs");
+  await bundleCli(file);
+  return readFileSync(file, "utf8");
+}
+
+/** Every file of the day's repository, by path, the bundled tool among them. */
+export function projectFiles(configuration: string, tool: string): Readonly<Record<string, string>> {
   const shipped = DAY_WORKFLOWS.map((name) => [
     `.github/workflows/${name}`,
     readFileSync(join(ROOT, "workflows", name), "utf8"),
@@ -29,7 +33,7 @@ export async function projectFiles(configuration: string): Promise<Readonly<Reco
     ...Object.fromEntries(filesBelow(PROJECT)),
     ...Object.fromEntries(shipped),
     ".github/gpu-gate.yml": configuration,
-    ".github/gpu-gate/gpu-gate.mjs": readFileSync(join(ROOT, "dist", "gpu-gate.mjs"), "utf8"),
+    ".github/gpu-gate/gpu-gate.mjs": tool,
   };
 }
 

@@ -14,7 +14,7 @@ import { startLocalRunPod } from "../runpod/server.ts";
 import type { LocalRunPod } from "../runpod/types.ts";
 import { clearLeftovers } from "./leftovers.ts";
 import { freePort } from "./ports.ts";
-import { writeHostedPrograms } from "./project.ts";
+import { bundledTool, writeHostedPrograms } from "./project.ts";
 import { startWorker, type WorkerProcess } from "./worker-process.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -28,6 +28,8 @@ export interface World {
   readonly runpod: LocalRunPod;
   readonly worker: WorkerProcess;
   readonly dir: string;
+  /** The text of the bundled command line, for the hosted jobs of its repositories. */
+  readonly tool: string;
   /** The deployment's `OPERATOR_TOKEN`: made for this world alone, and worth nothing anywhere else. */
   readonly operatorToken: string;
   close(): Promise<void>;
@@ -42,8 +44,11 @@ export interface WorldOptions {
   readonly progress: (text: string) => void;
 }
 
-/** Builds the Worker's bundle exactly as a deployment would, without deploying it. */
-export async function buildBundle(outdir = join(ROOT, "dist")): Promise<string> {
+/**
+ * Builds the Worker's bundle exactly as a deployment would, without deploying it; gives `outdir`. A folder of the caller's own:
+ * two that build at once would read each other's halves.
+ */
+export async function buildBundle(outdir: string): Promise<string> {
   const wrangler = join(ROOT, "node_modules", "wrangler", "bin", "wrangler.js");
   const env = {
     ...process.env,
@@ -65,8 +70,8 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   rmSync(dir, { recursive: true, force: true });
   mkdirSync(dir, { recursive: true });
 
-  options.progress("building the Worker");
-  const bundleDir = await buildBundle();
+  options.progress("building the Worker and the command line");
+  const [bundleDir, tool] = await Promise.all([buildBundle(join(dir, "bundle")), bundledTool(dir)]);
   options.progress("starting the local GitHub and the local RunPod");
   const webhookSecret = newWebhookSecret();
   const apiKey = newWebhookSecret();
@@ -124,6 +129,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     runpod,
     worker,
     dir,
+    tool,
     operatorToken,
     async close() {
       await worker.close();

@@ -1,10 +1,13 @@
 /** Runs `npm start`'s script as a user would and waits for it; a second one can kill it in the middle. */
+import { randomUUID } from "node:crypto";
 import { spawn, type ChildProcess } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 
 const ROOT = join(import.meta.dirname, "..", "..");
+/** In the environment of every command started here and, where its world hands it on, of whatever that starts. */
+const MARK = `GPU_GATE_TEST_COMMAND=${randomUUID()}`;
 
 export interface Running {
   readonly child: ChildProcess;
@@ -18,6 +21,7 @@ export interface Running {
 export function startCommand(args: readonly string[]): Running {
   const child = spawn(process.execPath, [join(ROOT, "local", "start.ts"), ...args], {
     stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...Object.fromEntries([MARK.split("=")]) },
   });
   let text = "";
   const waiters: { readonly text: string; readonly resolve: () => void }[] = [];
@@ -47,19 +51,21 @@ export function verdictsOf(output: string): string[] {
   return rows.map((row) => row.replace(/\s+\d+\.\d+\s+\d+\.\d{6}/, "").replace(/\s{2,}/g, " | "));
 }
 
-/** Process ids whose command line names this checkout's local world: what must be empty once a world has ended. */
-export function worldProcesses(): number[] {
-  const marks = [join(ROOT, "local", "world"), join(ROOT, ".local-world")];
+/**
+ * Processes that commands of this file started, and whatever works in this checkout's worlds (a pod's environment is made anew), each
+ * by its command line: what must be empty once a world has ended. Other tests run Workers of their own meanwhile.
+ */
+export function worldProcesses(): string[] {
+  const marks = [MARK, join(ROOT, ".local-world")];
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((pid) => {
+    .flatMap((pid) => {
       try {
-        const line = readFileSync(`/proc/${pid}/cmdline`, "utf8");
+        const line = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
         const environment = readFileSync(`/proc/${pid}/environ`, "utf8");
-        return marks.some((mark) => line.includes(mark) || environment.includes(mark));
+        return marks.some((mark) => line.includes(mark) || environment.includes(mark)) ? [`${pid}: ${line}`] : [];
       } catch {
-        return false;
+        return [];
       }
     });
 }

@@ -3,14 +3,13 @@
  * it costs most, comes back on its stored state, and the life ends as if nothing had happened.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildBundle } from "../../local/world/world.ts";
 import { allPoints } from "../long/crash-points.ts";
 import { CrashWorld, nameOf } from "../long/crash-world.ts";
 
 let world: CrashWorld;
 
 beforeAll(async () => {
-  world = await CrashWorld.start(await buildBundle());
+  world = await CrashWorld.start();
 }, 120_000);
 
 afterAll(async () => {

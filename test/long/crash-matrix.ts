@@ -6,7 +6,6 @@
  * Ends 0 when every life ended as it had to, 1 when one did not, 2 for a wrong call.
  */
 import process from "node:process";
-import { buildBundle } from "../../local/world/world.ts";
 import { numberOf, optionsOf, misused, type Command } from "../../sim/options.ts";
 import { allPoints, type NamedPoint } from "./crash-points.ts";
 import { CrashWorld, nameOf, type LifeResult } from "./crash-world.ts";
@@ -79,7 +78,7 @@ function wantedOf(): Wanted {
 
 async function run({ crashes, seconds, perLife, seed, points }: Wanted): Promise<number> {
   const began = Date.now();
-  const world = await CrashWorld.start(await buildBundle());
+  const world = await CrashWorld.start();
   const tally = { kills: 0, lives: 0, lost: 0, wrong: 0 };
   const wanted = (): boolean => tally.kills < crashes && Date.now() - began < seconds * 1_000;
   const play = async (life: readonly NamedPoint[]): Promise<LifeResult> => {

@@ -17,6 +17,7 @@ import { buildImage } from "../../local/runpod/image.ts";
 import { startLocalRunPod } from "../../local/runpod/server.ts";
 import type { LocalRunPod, PodEntry } from "../../local/runpod/types.ts";
 import { freePort } from "../../local/world/ports.ts";
+import { buildBundle } from "../../local/world/world.ts";
 import { startWorker, type WorkerProcess } from "../../local/world/worker-process.ts";
 import {
   CI,
@@ -154,7 +155,7 @@ export class CrashWorld {
     );
   }
 
-  static async start(bundleDir: string): Promise<CrashWorld> {
+  static async start(): Promise<CrashWorld> {
     const dir = mkdtempSync(join(tmpdir(), "gpu-gate-crash-"));
     const webhookSecret = newWebhookSecret();
     const github = await startLocalGitHub({ webhookSecret });
@@ -171,7 +172,7 @@ export class CrashWorld {
     const port = await freePort();
     const url = `http://127.0.0.1:${port}`;
     world.#worker = await startWorker({
-      bundleDir,
+      bundleDir: await buildBundle(join(dir, "bundle")),
       worldDir: dir,
       port,
       cronEveryMs: 700,

@@ -1,6 +1,6 @@
 /**
- * What is secret, where each secret may be, and what was found elsewhere. No runtime's module is needed here: canaries.ts feeds
- * it in Node, canaries-workerd.ts in workerd.
+ * What is secret, where each secret may be, and what was found elsewhere. No runtime's module is needed here: taps.ts feeds it in
+ * Node.
  */
 import { afterAll, afterEach, beforeEach, expect } from "vitest";
 
@@ -114,9 +114,18 @@ function judge(): void {
   if (found.length > 0) expect.fail(`A secret left its place:\n${found.join("\n")}`);
 }
 
-beforeEach((context) => {
-  test = context.task.name;
-});
-afterEach(judge);
-// Worlds that live for a whole file end behind its last test.
-afterAll(judge);
+/**
+ * Begins to watch a test file: what was learned in the file before it, whose worlds have ended, is forgotten. Called by a setup
+ * file, so before the test file's own first line; a worker may play several files (vitest.config.ts).
+ */
+export function watchThisFile(): void {
+  for (const known of [owners, telling, silent, nonces]) known.clear();
+  leaks.length = 0;
+  onPurpose.length = 0;
+  beforeEach((context) => {
+    test = context.task.name;
+  });
+  afterEach(judge);
+  // Worlds that live for a whole file end behind its last test.
+  afterAll(judge);
+}
