@@ -15,8 +15,10 @@ import type { Actor } from "./signal.ts";
 
 const wantSchema = z.object({
   pull: z.number().int().positive().optional(),
-  /** `by`: the account whose runs alone count; left out: anybody's. */
-  triggerRun: z.object({ path: z.string(), headSha: z.string(), by: z.string().optional() }).optional(),
+  /** `by`: the account whose runs count, alone or, with `orAnybodys`, before those of others; left out: anybody's. */
+  triggerRun: z
+    .object({ path: z.string(), headSha: z.string(), by: z.string().optional(), orAnybodys: z.boolean().optional() })
+    .optional(),
   prepareRun: runRefSchema.optional(),
   preGate: z.object({ headSha: z.string(), names: z.array(z.string()) }).optional(),
   job: z.object({ run: runRefSchema, jobName: z.string() }).optional(),

@@ -13,7 +13,7 @@
  * What was tested comes from GitHub's and RunPod's books; of the gate's own record only whom a check speaks of is believed.
  */
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { APP_ID, type CheckRun, type Pull, type Repository } from "../github-model.ts";
+import { APP_ID, CI, type CheckRun, type Pull, type Repository } from "../github-model.ts";
 import type { GateHost } from "../hosts.ts";
 import type { Checker, WorldView } from "../view.ts";
 import { isLight, isTested } from "./i4.ts";
@@ -101,7 +101,7 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
   if (own === last && last.request.openedBy.actor === null && !heard && verdict?.reason === "actor-not-permitted")
     return null;
   if (own === last) {
-    return heldUpProblem(host.repository, pull, last.request) ?? personProblem(pull, last.request, verdict?.reason);
+    return heldUpProblem(host.repository, pull, last.request) ?? personProblem(host.repository, pull, last.request);
   }
   if (about === undefined) return null;
   // Its check may never have been made, or have another name while in shadow.
@@ -149,11 +149,20 @@ function heldUpProblem(repository: Repository, pull: Pull, { id, kind, state }: 
 }
 
 /** Its own word asks who it was, or turns down somebody who had nothing to do with it. */
-function personProblem(pull: Pull, { id, kind, actor }: GateRequest, reason: string | undefined): string | null {
-  if (kind !== "pull-request" || !pull.arrivalHeard) return null;
+function personProblem(repository: Repository, pull: Pull, { id, kind, actor, state }: GateRequest): string | null {
+  if (kind !== "pull-request" || state.kind !== "concluded" || !pull.arrivalHeard) return null;
+  const { reason } = state.verdict;
   if (reason === "actor-unknown") return `${id} asks who brought it here, which was told`;
   if (reason !== "actor-not-permitted" || actor === null || pull.actors.has(actor.login)) return null;
-  return `${id} is refused for ${actor.login}, who did nothing to it`;
+  // Where GitHub begins no run for those who had to do with it, whoever has one at the commit is all there is to go by.
+  const own = [...repository.runs.values()].some(
+    (run) =>
+      run.path === CI &&
+      run.headSha === pull.headSha &&
+      run.createdAt <= state.at &&
+      pull.actors.has(run.triggering.login),
+  );
+  return own ? `${id} is refused for ${actor.login}, who did nothing to it` : null;
 }
 
 /** What was said on a head to its pull requests, oldest first. */

@@ -1,6 +1,6 @@
 /** Two checkers that look at what other people bring: their pull requests at a head, and runs under our runs' names. */
 import { describe, expect, test } from "vitest";
-import type { Pull, Repository, Run } from "../../sim/github-model.ts";
+import { CI, type Pull, type Repository, type Run } from "../../sim/github-model.ts";
 import { check, checker, CODE, DOCS, HEAD, MERGE, pod, repository, request, run, world } from "./views.ts";
 
 const OTHER = "c".repeat(40);
@@ -56,7 +56,7 @@ function at(pulls: readonly Pull[], said: Said, more: Partial<Repository> = {}) 
     headSha: HEAD,
     actor: { id: "1", login: actor },
     openedBy: { row: 1, actor: { id: "1", login: actor } },
-    state: { kind: "concluded", verdict: { kind, reason } },
+    state: { kind: "concluded", at: 1, verdict: { kind, reason } },
   }));
   const store = {
     request: (id: string) => requests.find((one) => one.id === id) ?? null,
@@ -122,8 +122,14 @@ describe("several pull requests at one head", () => {
     expect(owed([pull(1)], unknown)).toContain("was told");
     expect(owed([pull(1, { arrivalHeard: false })], unknown)).toBeNull();
     const writers: Said = [[1, "refused", "actor-not-permitted", "writer0"]];
-    expect(owed([pull(1)], writers)).toContain("writer0");
-    expect(owed([pull(1, { actors: new Set(["writer0"]) })], writers)).toBeNull();
+    const runOf = (login: string) => {
+      const begun = run({ id: "9", path: CI, headSha: HEAD, createdAt: 0, triggering: { id: "1", login, role: "none" } });
+      return { runs: new Map([["9", begun]]) };
+    };
+    expect(owed([pull(1)], writers, runOf("maintainer0"))).toContain("writer0");
+    expect(owed([pull(1, { actors: new Set(["writer0"]) })], writers, runOf("writer0"))).toBeNull();
+    // It has no run of its own: another's is all that tells who it was.
+    expect(owed([pull(1)], writers, runOf("writer0"))).toBeNull();
   });
 
   test("a press on a check asks about the pull request whose check it is", () => {

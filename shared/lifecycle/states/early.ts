@@ -217,7 +217,7 @@ function watchWaiting(
     // So it is at the last look, however short the configured wait: nobody is to be told that no run has begun where one has.
     const isLast = state.until !== null && dueAt >= state.until;
     const anybodys = isLast || around.now - state.since >= OWN_RUN_MS;
-    const by = request.actor === null || anybodys ? {} : { by: request.actor.id };
+    const by = request.actor === null ? {} : { by: request.actor.id, orAnybodys: anybodys };
     want.triggerRun = { path: trigger, headSha: request.headSha, ...by };
   }
   return go(request, state, { kind: "observe", want }, Math.max(dueAt, around.now), extras);

@@ -1,0 +1,51 @@
+/** Whose trigger run a request takes for its own, where several pull requests have runs at one commit. */
+import { describe, expect, it } from "vitest";
+import { observe } from "../../durable-objects/gate/observe.ts";
+import type { GitHubClient } from "../../shared/github/client.ts";
+import { ok } from "../../shared/result.ts";
+
+const PATH = ".github/workflows/ci.yml";
+const HEAD = "a".repeat(40);
+const ALICE = { id: "501", login: "alice" };
+const WALT = { id: "502", login: "walt" };
+
+interface Begun {
+  readonly id: string;
+  readonly by: typeof ALICE;
+}
+
+/** Whose run is taken; the runs are given oldest first. */
+async function taken(runs: readonly Begun[], by?: string, orAnybodys?: boolean) {
+  const items = runs.map(({ id, by: actor }, at) => ({
+    ...{ id, path: PATH, headSha: HEAD, headRepositoryId: "101", status: "completed", createdAt: at },
+    ...{ actor, triggeringActor: actor },
+  }));
+  const github = { repository: { id: "101" }, listRuns: async () => ok({ items, complete: true }) };
+  const context = { github: github as unknown as GitHubClient, ports: {} as never, dueAt: 0, tickMs: 5_000 };
+  const whose = by === undefined ? {} : { by, ...(orAnybodys === undefined ? {} : { orAnybodys }) };
+  const { triggerRun } = await observe({ triggerRun: { path: PATH, headSha: HEAD, ...whose } }, context);
+  return triggerRun?.known === true ? (triggerRun.value?.actor.login ?? null) : "unknown";
+}
+
+const own = { id: "1", by: ALICE };
+const others = { id: "2", by: WALT };
+
+describe("the trigger run at a commit that several pull requests have", () => {
+  it("is the heard person's own, however late it is looked for and whoever ran something since", async () => {
+    expect(await taken([own, others], ALICE.id, false)).toBe("alice");
+    expect(await taken([own, others], ALICE.id, true)).toBe("alice");
+  });
+
+  it("is anybody's, the newest, where that person has none and no longer waits for one", async () => {
+    expect(await taken([{ id: "3", by: { id: "503", login: "rea" } }, others], ALICE.id, true)).toBe("walt");
+    expect(await taken([others], ALICE.id, false)).toBeNull();
+  });
+
+  it("is the heard person's alone in a look that was stored before there was a choice", async () => {
+    expect(await taken([others], ALICE.id)).toBeNull();
+  });
+
+  it("is the newest where nobody was heard", async () => {
+    expect(await taken([own, others])).toBe("walt");
+  });
+});
