@@ -120,7 +120,7 @@ function pullRequest(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
       const known = view.ofHead(signal.headSha, "pull-request");
       const terms = known.at(-1)?.terms;
       if (terms?.start === "label" && signal.label === terms.startWord)
-        return approve(view, known, signal.sender, hints);
+        return approve(view, known, signal.prNumber, signal.sender, hints);
       return hints.length > 0 ? hints : [note("not the label that starts a run")];
     }
     case "edited":
@@ -346,7 +346,8 @@ function checkRun(signal: Extract<Signal, { kind: "check-run" }>, view: RouteVie
     }
     case "requested_action": {
       if (signal.appId !== view.appId || signal.identifier !== APPROVE_BUTTON) return [note("not a button of ours")];
-      return approve(view, view.ofHead(signal.headSha, "pull-request"), signal.sender, []);
+      const whose = pressedOf(signal, view)?.prNumber ?? null;
+      return approve(view, view.ofHead(signal.headSha, "pull-request"), whose, signal.sender, []);
     }
     case "created":
     case "completed": {
@@ -382,7 +383,8 @@ function comment(signal: Extract<Signal, { kind: "comment" }>, view: RouteView):
   // `/gpu run`, or `/gpu run keep 60`: the permission that is asked for the run covers the keeping.
   const said = /^(?: +keep +([1-9]\d{0,2}))?$/.exec(line.slice(word.length));
   if (said === null) return [note("not a command")];
-  const [action, ...rest] = approve(view, view.ofHead(waiting.headSha, "pull-request"), signal.sender, []);
+  const known = view.ofHead(waiting.headSha, "pull-request");
+  const [action, ...rest] = approve(view, known, signal.prNumber, signal.sender, []);
   if (said[1] === undefined || action?.kind !== "open") return action === undefined ? rest : [action, ...rest];
   return [{ ...action, request: { ...action.request, keepMinutes: Number(said[1]) } }, ...rest];
 }
@@ -411,10 +413,14 @@ function isElsewhere(newest: GateRequest | undefined, at: Millis): boolean {
 /** What a check may wait for that an approval of its commit gives. */
 const APPROVABLE: readonly ReasonCode[] = ["awaiting-approval", "trigger-not-started", "actor-unknown"];
 
-/** Row 3: the next generation for exactly this commit. */
+/**
+ * Row 3: the next generation for exactly this commit, of the pull request where the word was said or whose check was pressed:
+ * another one that waits at the same commit has another author and perhaps another base. Null: whose is not known.
+ */
 function approve(
   view: RouteView,
   known: readonly GateRequest[],
+  whose: number | null,
   by: Actor,
   otherwise: readonly RouteAction[],
 ): readonly RouteAction[] {
@@ -431,8 +437,13 @@ function approve(
   if (waits === undefined || !APPROVABLE.some((reason) => endedFor(waits, reason))) {
     return otherwise.length > 0 ? otherwise : [note("nothing waits for approval at this head")];
   }
+  const own = standing(known.filter((request) => request.prNumber === whose));
+  if (own !== undefined && !APPROVABLE.some((reason) => endedFor(own, reason))) {
+    return otherwise.length > 0 ? otherwise : [note("this pull request does not wait for approval")];
+  }
   // Somebody's press on the check of another may be newer: what waits is what is approved.
-  const { prNumber, headSha } = waits;
+  const { headSha } = waits;
+  const prNumber = whose ?? waits.prNumber;
   return [open({ prNumber, headSha, generation: newest.generation + 1, row: 3, actor: by, approvedBy: by })];
 }
 

@@ -211,6 +211,45 @@ describe("what is owed at a shared commit although somebody came between", () =>
   });
 });
 
+describe("an approval at a commit where two pull requests wait", () => {
+  const terms = { ...TERMS, start: "comment", startWord: "/gpu run" } as const;
+  const first = ended("awaiting-approval", "awaiting-approval", { ...forBase("main"), terms });
+  const second = { ...first, ...SECOND, ...forBase("stage") };
+  const word = { firstLine: "/gpu run", sender: ALICE, createdAt: new Date(T0 + MINUTE).toISOString() };
+  const said = (prNumber: number): Signal => ({ kind: "comment", prNumber, commentId: "1", ...word });
+  const labelled = (...requests: readonly GateRequest[]) =>
+    requests.map((one) => ({ ...one, terms: { ...TERMS, start: "label", startWord: "run-gpu" } as const }));
+  const pressed = (whose: GateRequest): Signal => ({
+    kind: "check-run",
+    action: "requested_action",
+    checkRunId: "1",
+    name: "CI GPU gate",
+    headSha: HEAD,
+    externalId: `${whose.id}:0`,
+    appId: "1",
+    identifier: "approve-gpu-run",
+    sender: ALICE,
+  });
+  const opens = (prNumber: number) => [{ kind: "open", request: { prNumber, generation: 3, row: 3, approvedBy: ALICE } }];
+
+  it.each([7, 8])("is of the one where it was said, by comment, label or button: #%i", (prNumber) => {
+    const whose = prNumber === 7 ? first : second;
+    expect(route(said(prNumber), viewOf(first, second))).toMatchObject(opens(prNumber));
+    expect(route(pressed(whose), viewOf(first, second))).toMatchObject(opens(prNumber));
+    const label = pull("labeled", prNumber, { label: "run-gpu", sender: ALICE });
+    expect(route(label, viewOf(...labelled(first, second)))).toMatchObject(opens(prNumber));
+  });
+
+  it("is of one that shows the other's wait, having no word of its own, and of none that was refused", () => {
+    const label = pull("labeled", 7, { label: "run-gpu", sender: ALICE });
+    expect(route(label, viewOf(...labelled(second)))).toMatchObject(opens(7));
+    const refusal = ended("refused", "author-not-permitted", forBase("main"));
+    expect(route(label, viewOf(...labelled(refusal, second)))).toEqual([
+      { kind: "note", why: "this pull request does not wait for approval" },
+    ]);
+  });
+});
+
 describe("a refusal for another pull request's sake", () => {
   const held = ended("refused", "fork", { ...forBase("main"), heldBy: { prNumber: 8, baseRef: "stage" } });
   const asking = { prNumber: 7, baseRef: "main", fork: false };
