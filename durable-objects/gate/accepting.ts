@@ -2,14 +2,7 @@
  * Accepting signals: a verified delivery is deduped, routed and acted on in one transaction, keyed on processed. A delivery
  * that was not committed is as good as never seen, so GitHub's next attempt at it finds everything to do.
  */
-import {
-  answersOf,
-  answerFor,
-  heardFrom,
-  needsAnswer,
-  nextGeneration,
-  type Asking,
-} from "../../shared/lifecycle/needs-answer.ts";
+import { answerFor, heardFrom, needsAnswer, nextGeneration, type Asking } from "../../shared/lifecycle/needs-answer.ts";
 import { type NewRequest } from "../../shared/lifecycle/new-request.ts";
 import { again, route, type RouteAction } from "../../shared/lifecycle/route.ts";
 import type { RouteView } from "../../shared/lifecycle/route.ts";
@@ -85,8 +78,7 @@ export class Accepting {
     const { store } = this.#inside;
     if (store.isHeadParked(what.headSha, what.kind)) return null;
     const ofKind = store.requestsOfHead(what.headSha, what.kind);
-    const known =
-      what.kind === "pull-request" ? answersOf(what.headSha, (head, kind) => store.requestsOfHead(head, kind)) : ofKind;
+    const known = what.kind === "pull-request" ? this.#inside.answersAt(what.headSha) : ofKind;
     const asking = { ...about, prNumber: what.prNumber ?? 0, baseRef: what.baseRef };
     if (!needsAnswer(known, asking)) return null;
     const generation = nextGeneration(ofKind);
@@ -209,6 +201,7 @@ export class Accepting {
     return {
       appId: ports.appId,
       repositoryId: store.repository()?.repository.id ?? null,
+      shadow: this.#inside.lastConfig()?.shadow,
       ofHead: (headSha, kind) => store.requestsOfHead(headSha, kind),
       ofPull: (prNumber) => store.requestsOfPull(prNumber),
       open: () => store.openRequests(),

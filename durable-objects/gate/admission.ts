@@ -38,7 +38,7 @@ async function authorizeNow(context: PerformContext, port: AuthorizePort = conte
   const { prNumber, headSha, kind } = context.request;
   if (outcome.kind !== "admitted" || outcome.admission.gpuRequired || config === null) return result;
   if (prNumber === null || kind === "merge-group") return result;
-  const known = answersOf(headSha, (head, of) => store.requestsOfHead(head, of));
+  const known = answersOf(headSha, (head, of) => store.requestsOfHead(head, of), config.shadow);
   const about = { repositoryId: context.repository.id, prNumber, headSha, config, testedFor: testedFor(known) };
   return { config, outcome: await withSiblings(context.github, outcome, about) };
 }

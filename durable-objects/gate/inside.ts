@@ -4,6 +4,7 @@
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import type { QueueInfo } from "../../shared/lifecycle/check-view.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import { answersOf } from "../../shared/lifecycle/needs-answer.ts";
 import type { AuditNote } from "../../shared/lifecycle/step.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import { Aggregates } from "./aggregates.ts";
@@ -39,6 +40,11 @@ export class Inside {
   lastConfig(): RepositoryConfig | null {
     const hash = this.store.meta("last_config");
     return hash === null ? null : this.store.config(hash);
+  }
+
+  /** What was said of a head to its pull requests and still may be an answer, oldest first. */
+  answersAt(headSha: string): readonly GateRequest[] {
+    return answersOf(headSha, (head, kind) => this.store.requestsOfHead(head, kind), this.lastConfig()?.shadow);
   }
 
   /** Where a request stands in the queue, and what it may expect. */

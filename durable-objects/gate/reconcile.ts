@@ -44,6 +44,8 @@ export async function reconcile(
     if (listed.error.reason === "not-found") store.doubtName();
     return false;
   }
+  // First: what was said in shadow is no answer any more where the configuration has left it.
+  await reconcileRules(ports, store, github);
   const pulls = new Map(listed.value.items.map((pull) => [pull.number, pull]));
   const here = store.meta("repository_id");
   const isFork = ({ headRepositoryId }: PullSummary): boolean => here !== null && headRepositoryId !== here;
@@ -77,7 +79,6 @@ export async function reconcile(
     if (!same) hands.hint(request.id);
   }
   if (!(await findGroups(store, github, lastRound, hands))) store.count("reconcile.groups-unreadable");
-  await reconcileRules(ports, store, github);
   ports.sql.transaction(() => hands.aggregates.compare(listed.value.items, ports.clock.now()));
   const config = hands.aggregates.config();
   if (config !== null) await lookAtLanes(config, ports, store, github);

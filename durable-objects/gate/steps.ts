@@ -8,7 +8,6 @@ import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
 import { fenced, fenceOf } from "../../shared/lifecycle/fence.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import {
-  answersOf,
   givenBack,
   heardFrom,
   isPress,
@@ -230,7 +229,7 @@ export class Steps {
     const waiting = ended.alsoPulls ?? [];
     if (waiting.length === 0 && !hasLeft(ended)) return;
     const { headSha } = ended;
-    const known = answersOf(headSha, (head, kind) => store.requestsOfHead(head, kind));
+    const known = this.#inside.answersAt(headSha);
     if (covered(ended, known).length > 0) {
       store.putTask("reconcile", "repository", "reconcile", {}, now, now);
       return;

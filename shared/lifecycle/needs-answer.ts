@@ -14,12 +14,19 @@ import { conclusionOf, verdict, type Verdict } from "./verdict.ts";
 /** The kinds of request whose check is a pull request's: a recovery speaks under the same name on the same head. */
 const SPEAKING = ["pull-request", "recovery"] as const;
 
-/** What was said of a head to its pull requests, oldest first, whoever asked for it. */
+/**
+ * What was said of a head to its pull requests, oldest first, whoever asked for it. `shadow`: whether the configuration, as it was
+ * last read, has shadow mode on; left out: it was not read. What was said in shadow tested nothing, and stands under another
+ * name than the one that is required since: once shadow mode is off it is no answer to anybody.
+ */
 export function answersOf(
   headSha: string,
   ofHead: (headSha: string, kind: GateRequest["kind"]) => readonly GateRequest[],
+  shadow?: boolean,
 ): readonly GateRequest[] {
-  return SPEAKING.flatMap((kind) => ofHead(headSha, kind)).toSorted((a, b) => a.openedAt - b.openedAt);
+  return SPEAKING.flatMap((kind) => ofHead(headSha, kind))
+    .filter(({ state, terms }) => shadow !== false || state.kind !== "concluded" || terms?.shadow !== true)
+    .toSorted((a, b) => a.openedAt - b.openedAt);
 }
 
 /** The generation that the next request of a kind has, by those of this kind at its head. */

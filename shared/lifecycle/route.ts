@@ -29,6 +29,8 @@ export interface RouteView {
   readonly appId: string;
   /** The repository's id; null as long as no delivery named it. */
   readonly repositoryId: string | null;
+  /** Whether the configuration, as it was last read, has shadow mode on; left out: it was not read. */
+  readonly shadow?: boolean | undefined;
   readonly ofHead: (headSha: string, kind: GateRequest["kind"]) => readonly GateRequest[];
   readonly ofPull: (prNumber: number) => readonly GateRequest[];
   readonly open: () => readonly GateRequest[];
@@ -143,7 +145,7 @@ function appears(
   hints: readonly RouteAction[],
 ): readonly RouteAction[] {
   const { prNumber, headSha, sender, baseRef } = signal;
-  const known = answersOf(headSha, view.ofHead);
+  const known = answersAt(headSha, view);
   const newest = known.at(-1);
   const generation = nextGeneration(view.ofHead(headSha, "pull-request"));
   const next = open({ ...signal, generation, row: 1, actor: sender });
@@ -185,7 +187,7 @@ function leavesAWord(signal: Extract<Signal, { kind: "pull-request" }>, view: Ro
   const elsewhere = view.ofPull(prNumber).findLast((request) => request.headSha !== headSha)?.headSha;
   const left = action === "closed" ? headSha : elsewhere;
   if (left === undefined) return false;
-  const known = answersOf(left, view.ofHead);
+  const known = answersAt(left, view);
   const last = withoutPresses(known).at(-1);
   if (last?.heldBy?.prNumber === prNumber) return true;
   if (last?.prNumber !== prNumber || last.state.kind !== "concluded" || isGreen(last)) return false;
@@ -221,7 +223,7 @@ function edited(
     .filter((request) => request.state.kind !== "concluded" && request.baseRef !== baseRef)
     .map((request): RouteAction => ({ kind: "base", requestId: request.id, baseRef }));
   if (moved.length > 0) return [...moved, ...hints];
-  const known = answersOf(headSha, view.ofHead);
+  const known = answersAt(headSha, view);
   const another = needsAnswer(known, { prNumber, baseRef }) && !needsAnswer(known, { prNumber });
   return another ? [...hints, { kind: "reconcile" }] : nothing;
 }
@@ -234,7 +236,7 @@ function workflowRun(signal: Extract<Signal, { kind: "workflow-run" }>, view: Ro
     return [{ kind: "uninvited", requestId: owner.id, run }];
   }
   // Row 2: the trigger lets an open request go on. The request reads the run itself; this only wakes it.
-  const known = answersOf(signal.headSha, view.ofHead);
+  const known = answersAt(signal.headSha, view);
   const waiting = known.filter((request) => request.state.kind !== "concluded");
   if (waiting.length > 0) return waiting.map(hint);
   if (signal.action !== "in_progress") return [note("no request waits for this run")];
@@ -389,6 +391,10 @@ function comment(signal: Extract<Signal, { kind: "comment" }>, view: RouteView):
   return [{ ...action, request: { ...action.request, keepMinutes: Number(said[1]) } }, ...rest];
 }
 
+function answersAt(headSha: string, view: RouteView): readonly GateRequest[] {
+  return answersOf(headSha, view.ofHead, view.shadow);
+}
+
 /** The request whose word stands on this head: who may not approve or ask again takes nothing from those who may. */
 function standing(known: readonly GateRequest[]): GateRequest | undefined {
   return known.findLast((request) => !isPress(request));
@@ -426,7 +432,7 @@ function approve(
 ): readonly RouteAction[] {
   const newest = known.at(-1);
   if (newest === undefined) return otherwise.length > 0 ? otherwise : [note("no request for this head")];
-  const busy = answersOf(newest.headSha, view.ofHead).findLast(({ state }) => state.kind !== "concluded");
+  const busy = answersAt(newest.headSha, view).findLast(({ state }) => state.kind !== "concluded");
   if (busy !== undefined) return [{ kind: "asked", requestId: busy.id, row: 3, actor: by }, ...otherwise];
   // Each word would cost a look at who may: somebody who was refused twice at this commit is not asked about again.
   const refused = known.filter((request) => isRefusedApproval(request) && request.openedBy.actor?.id === by.id);

@@ -211,6 +211,24 @@ describe("what is owed at a shared commit although somebody came between", () =>
   });
 });
 
+describe("what was said in shadow", () => {
+  const terms = { ...TERMS, shadow: true };
+  const shadow = ended("not-required", "shadow-mode", { ...forBase("main"), terms });
+  const second = pull("opened", 8, { baseRef: "main" });
+  const opens = [{ kind: "open", request: { prNumber: 8, generation: 2, row: 1 } }];
+
+  it("answers whoever has the commit while the configuration has it on, or was not read", () => {
+    for (const view of [viewOf(shadow), { ...viewOf(shadow), shadow: true }])
+      expect(route(second, view)).not.toMatchObject(opens);
+  });
+
+  it("is no answer once it is off; what is under way reads the configuration itself", () => {
+    expect(route(second, { ...viewOf(shadow), shadow: false })).toMatchObject(opens);
+    const busy = requestIn(states.authorizing(), { terms });
+    expect(route(second, { ...viewOf(busy), shadow: false })).toMatchObject([{ kind: "also" }]);
+  });
+});
+
 describe("an approval at a commit where two pull requests wait", () => {
   const terms = { ...TERMS, start: "comment", startWord: "/gpu run" } as const;
   const first = ended("awaiting-approval", "awaiting-approval", { ...forBase("main"), terms });
@@ -230,7 +248,9 @@ describe("an approval at a commit where two pull requests wait", () => {
     identifier: "approve-gpu-run",
     sender: ALICE,
   });
-  const opens = (prNumber: number) => [{ kind: "open", request: { prNumber, generation: 3, row: 3, approvedBy: ALICE } }];
+  const opens = (prNumber: number) => [
+    { kind: "open", request: { prNumber, generation: 3, row: 3, approvedBy: ALICE } },
+  ];
 
   it.each([7, 8])("is of the one where it was said, by comment, label or button: #%i", (prNumber) => {
     const whose = prNumber === 7 ? first : second;

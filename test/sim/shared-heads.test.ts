@@ -123,7 +123,13 @@ describe("several pull requests at one head", () => {
     expect(owed([pull(1, { arrivalHeard: false })], unknown)).toBeNull();
     const writers: Said = [[1, "refused", "actor-not-permitted", "writer0"]];
     const runOf = (login: string) => {
-      const begun = run({ id: "9", path: CI, headSha: HEAD, createdAt: 0, triggering: { id: "1", login, role: "none" } });
+      const begun = run({
+        id: "9",
+        path: CI,
+        headSha: HEAD,
+        createdAt: 0,
+        triggering: { id: "1", login, role: "none" },
+      });
       return { runs: new Map([["9", begun]]) };
     };
     expect(owed([pull(1)], writers, runOf("maintainer0"))).toContain("writer0");

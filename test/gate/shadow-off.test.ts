@@ -1,0 +1,28 @@
+/** Shadow mode is turned off: what was said in shadow stands under another name, and is no answer to anybody any more. */
+import { expect, it } from "vitest";
+import { CONFIG, verdictOf } from "./life.ts";
+import { at, compare, ended, sharedLife } from "./shared-heads.ts";
+
+const BASE = `${CONFIG}pre_gate: []\n`;
+
+it("the required check of an open pull request appears with the next comparison, and a second one's at the commit is tested", async (test) => {
+  const world = await sharedLife(test, `${BASE}shadow: true\n`);
+  const docs = world.repository.openPullRequest({ author: "mira", files: { "README.md": "# more\n" } }).headSha;
+  const code = world.repository.openPullRequest({ author: "mira", branch: "topic", files: { "src/a.rs": "x" } });
+  await ended(world, docs, 1);
+  expect(verdictOf(await ended(world, code.headSha, 1))).toMatchObject({ reason: "shadow-mode" });
+  world.repository.close(code.number);
+  await compare(world);
+  expect(world.gate.store.requestsOfHead(docs, "pull-request")).toHaveLength(1);
+
+  world.repository.commit({ files: { ".github/gpu-gate.yml": BASE } });
+  await compare(world);
+  expect(verdictOf(await ended(world, docs, 2))).toMatchObject({ reason: "docs-only" });
+  const checks = world.repository.checkRuns(docs).map((run) => [run.name, run.conclusion]);
+  expect(checks.filter(([name]) => name?.startsWith("CI GPU gate"))).toEqual([
+    ["CI GPU gate (shadow)", "success"],
+    ["CI GPU gate", "success"],
+  ]);
+  world.repository.openPullRequest(at("mira", "main"));
+  expect(verdictOf(await ended(world, code.headSha, 2))).toMatchObject({ kind: "passed" });
+});
