@@ -2,7 +2,8 @@
  * I9: at every create, spent plus reserved is at or below every cap. Reckoned anew from RunPod's bill: what gone pods cost,
  * plus for each living pod and for this create the whole reservation, which may not be less than RunPod's dearest card costs in
  * the reserved time. And what the night's comparison wrote beside the
- * estimates is what RunPod charged, of every pod that was gone an hour before.
+ * estimates is what RunPod charged, of every pod that was gone an hour before. The account, whose cap is that of all
+ * repositories, has every closed line as spent as well, and, once all is quiet, nothing set aside for what is over.
  */
 import type { NetRequest } from "../net.ts";
 import type { VirtualPod } from "../runpod.ts";
@@ -19,8 +20,31 @@ export function i9(): Checker {
     performing(world, operation, request) {
       return operation === "createPod" ? createProblem(world, request) : null;
     },
-    end: (world) => billProblem(world) ?? bookProblem(world),
+    // Cron's comparison makes up for an answer that the account never heard: a minute or two later.
+    owed: accountProblem,
+    end: (world) => billProblem(world) ?? bookProblem(world) ?? accountProblem(world),
   };
+}
+
+/** What the account counts: a month's cap over all repositories rests on it, and no other checker reads it after the create. */
+function accountProblem(world: WorldView): string | null {
+  const left = world.account.sql.exec<{ repository_id: string; attempt_id: string }>(
+    "SELECT repository_id, attempt_id FROM money WHERE state = 'reserved'",
+  )[0];
+  if (left !== undefined)
+    return `the account holds money for ${left.attempt_id} of ${left.repository_id}, and nothing is open any more`;
+  for (const { sql, repository } of world.hosts) {
+    const closed = sql.exec<{ attempt_id: string; micros: number }>(
+      "SELECT attempt_id, micros FROM money WHERE state = 'spent'",
+    );
+    for (const { attempt_id: attempt, micros } of closed) {
+      const known = reservedFor(world, repository.id, attempt);
+      if (known?.state === "spent" && known.micros >= micros) continue;
+      const has = known === undefined ? "nothing" : `${known.micros} as ${known.state}`;
+      return `${repository.name} spent ${micros} micro-dollars on ${attempt}, and the account has ${has}`;
+    }
+  }
+  return null;
 }
 
 /** What a pod has cost by its closed line is what the caps count from then on: neither forgotten nor less. */

@@ -426,6 +426,24 @@ test("I9: less is booked as spent than the closed line says", () => {
   expect(checker("I9").end?.(world({ rows: short }))).toContain("r1-1 cost 500 micro-dollars and 0 are booked");
 });
 
+test("I9: the account forgets what was spent, or keeps what nobody needs any more", () => {
+  const rows = { "state = 'spent'": [{ attempt_id: "r1-1", micros: 500 }] };
+  const judge = (money: readonly unknown[]) => {
+    // The account is asked for what is still set aside first, and then for this attempt's line.
+    const one = world({ rows });
+    const exec = (query: string) => (query.includes("= 'reserved'") ? [] : money);
+    return { ...one, account: { sql: { exec } } } as unknown as typeof one;
+  };
+  const i9 = checker("I9");
+  expect(i9.owed?.(judge([{ state: "spent", micros: 500 }]))).toBeNull();
+  expect(i9.end?.(judge([{ state: "spent", micros: 500 }]))).toBeNull();
+  expect(i9.end?.(judge([{ state: "spent", micros: 499 }]))).toContain("the account has 499 as spent");
+  expect(i9.owed?.(judge([{ state: "released", micros: 500 }]))).toContain("500 as released");
+  expect(i9.owed?.(judge([]))).toContain("the account has nothing");
+  const left = [{ repository_id: "101", attempt_id: "r1-2" }];
+  expect(i9.owed?.(world({ money: left }))).toContain("holds money for r1-2 of 101");
+});
+
 test("I11: a healthy pod at work is deleted for nothing", () => {
   const working = run({ status: "in_progress" });
   const job = working.jobs[0]?.[0];
