@@ -3,6 +3,8 @@
  * and one more for each time a person asked again; never two that are open. One that only found its head superseded does not
  * count: a head may come back, so a late word about it is looked into, buys nothing and ends the same way. Nor does one that
  * gave up waiting for its trigger, which may still start, or for the word of who caused it, nor one that ended because the App had no place here.
+ * An answer that is given back asks nobody and ends in the step that opens it: it does not count either, but there is no more
+ * than one of these for each request that it can have been given back from under.
  */
 import type { GateHost } from "../hosts.ts";
 import type { Checker } from "../view.ts";
@@ -33,7 +35,10 @@ function vanished(host: GateHost, { head_sha, kind }: Row): number {
 /** A conclusion follows the reading it rests on by the steps of a removal. */
 const SILENCE_SLACK_MS = 60_000;
 
-type Row = { head_sha: string; kind: string; n: number; open: number; bases: number };
+type Row = { head_sha: string; kind: string; n: number; open: number; bases: number; given: number; rest: number };
+
+/** Ended in the step that opened it. */
+const GIVEN = "coalesce(json_extract(record, '$.state.at'), -1) = json_extract(record, '$.openedAt')";
 
 export function i10(): Checker {
   const looked = new Map<string, number>();
@@ -49,10 +54,12 @@ export function i10(): Checker {
         if (looked.get(host.repository.id) === count) continue;
         looked.set(host.repository.id, count);
         const rows = host.sql.exec<Row>(
-          "SELECT head_sha, kind, sum(coalesce(json_extract(record, '$.state.verdict.kind'), '') NOT IN ('superseded') AND coalesce(json_extract(record, '$.state.verdict.reason'), '') NOT IN ('app-removed', 'repository-gone', 'trigger-not-started', 'actor-unknown') AND NOT (coalesce(json_extract(record, '$.state.verdict.reason'), '') = 'actor-not-permitted' AND json_extract(record, '$.openedBy.row') = 1 AND json_extract(record, '$.openedBy.actor') IS NULL)) AS n, sum(state <> 'concluded') AS open, count(DISTINCT coalesce(json_extract(record, '$.admission.baseRef'), json_extract(record, '$.baseRef'))) AS bases FROM requests GROUP BY head_sha, kind",
+          `SELECT head_sha, kind, sum(NOT (${GIVEN}) AND coalesce(json_extract(record, '$.state.verdict.kind'), '') NOT IN ('superseded') AND coalesce(json_extract(record, '$.state.verdict.reason'), '') NOT IN ('app-removed', 'repository-gone', 'trigger-not-started', 'actor-unknown') AND NOT (coalesce(json_extract(record, '$.state.verdict.reason'), '') = 'actor-not-permitted' AND json_extract(record, '$.openedBy.row') = 1 AND json_extract(record, '$.openedBy.actor') IS NULL)) AS n, sum(state <> 'concluded') AS open, count(DISTINCT coalesce(json_extract(record, '$.admission.baseRef'), json_extract(record, '$.baseRef'))) AS bases, sum(${GIVEN}) AS given, sum(NOT (${GIVEN})) AS rest FROM requests GROUP BY head_sha, kind`,
         );
         for (const row of rows) {
           if (row.open > 1) return `${row.head_sha.slice(0, 8)} has ${row.open} open requests`;
+          if (row.given > row.rest)
+            return `${row.head_sha.slice(0, 8)} was given its answer back ${row.given} times over ${row.rest} requests`;
           // Another base is another change, whoever told of it, and however late.
           const asked = (host.repository.asks.get(row.head_sha) ?? 0) + Math.max(0, row.bases - 1);
           if (row.n > 1 + asked && row.n > 1 + asked + vanished(host, row))

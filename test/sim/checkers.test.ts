@@ -397,12 +397,12 @@ test("I9: money that was not reserved, and a create beyond the cap", () => {
 });
 
 test("I10: two open requests of one head, and one more than anybody asked for", () => {
-  const rows = (n: number, open: number, bases: number) => ({
+  const rows = (n: number, open: number, bases: number, given: number) => ({
     "AS n FROM requests": [{ n: 9, head_sha: HEAD, kind: "pull-request" }],
-    GROUP: [{ head_sha: HEAD, kind: "x", n, open, bases }],
+    GROUP: [{ head_sha: HEAD, kind: "x", n, open, bases, given, rest: n }],
   });
-  const step = (n: number, open: number, bases = 1) => {
-    const grouped = rows(n, open, bases);
+  const step = (n: number, open: number, bases = 1, given = 0) => {
+    const grouped = rows(n, open, bases, given);
     return checker("I10").step?.(
       world({ rows: { GROUP: grouped.GROUP, "AS n FROM requests": grouped["AS n FROM requests"] } }),
     );
@@ -411,6 +411,9 @@ test("I10: two open requests of one head, and one more than anybody asked for", 
   expect(step(2, 2)).toContain("2 open requests");
   expect(step(2, 1)).toContain("asked for again 0 times");
   expect(step(2, 1, 2)).toBeNull();
+  // An answer given back is no question; one that is given back again and again is.
+  expect(step(1, 0, 1, 1)).toBeNull();
+  expect(step(1, 0, 1, 2)).toContain("given its answer back 2 times over 1 requests");
 });
 
 test("I9: the night's comparison wrote something else than the bill", () => {
