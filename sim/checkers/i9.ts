@@ -3,7 +3,8 @@
  * plus for each living pod and for this create the whole reservation, which may not be less than RunPod's dearest card costs in
  * the reserved time. And what the night's comparison wrote beside the
  * estimates is what RunPod charged, of every pod that was gone an hour before. The account, whose cap is that of all
- * repositories, has every closed line as spent as well, and, once all is quiet, nothing set aside for what is over.
+ * repositories, has every closed line as spent as well, and, once all is quiet, nothing set aside for what is over. And the
+ * minutes of a kept pod, at RunPod's price, are set aside as long as it is kept.
  */
 import type { NetRequest } from "../net.ts";
 import type { VirtualPod } from "../runpod.ts";
@@ -15,8 +16,19 @@ const RESERVED_HOURS = 1.2;
 const TOLERANCE = (150 * 1.6 * 1_000_000) / 3_600;
 
 export function i9(): Checker {
+  const looked = new Map<string, number>();
   return {
     name: "I9",
+    step(world) {
+      for (const host of world.hosts) {
+        const written = host.writesTo("strays");
+        if (looked.get(host.repository.id) === written) continue;
+        looked.set(host.repository.id, written);
+        const problem = keepingProblem(world, host.repository.id);
+        if (problem !== null) return problem;
+      }
+      return null;
+    },
     performing(world, operation, request) {
       return operation === "createPod" ? createProblem(world, request) : null;
     },
@@ -43,6 +55,34 @@ function accountProblem(world: WorldView): string | null {
       const has = known === undefined ? "nothing" : `${known.micros} as ${known.state}`;
       return `${repository.name} spent ${micros} micro-dollars on ${attempt}, and the account has ${has}`;
     }
+  }
+  return null;
+}
+
+/** Rounding up to a micro-dollar, once for each word. */
+const ROUNDING = 10;
+
+/** From the end of its job until the end that was promised: retention reserves its own minutes first. */
+function keepingProblem(world: WorldView, repositoryId: string): string | null {
+  const host = world.hosts.find((one) => one.repository.id === repositoryId);
+  const kept = host?.sql.exec<{ pod_id: string; since: number; until: number | null; ids: string | null }>(
+    `SELECT pod_id, since, json_extract(record, '$.retained.until') AS until, json_extract(record, '$.retained.moneyIds') AS ids
+     FROM strays WHERE why = 'retained' AND done_at IS NULL AND json_valid(record)`,
+  );
+  for (const { pod_id: id, since, until, ids } of kept ?? []) {
+    const pod = world.runpod.pods.find((one) => one.id === id);
+    // What does not read keeps nothing, and its removal is under way.
+    if (pod === undefined || until === null || ids === null) continue;
+    const held = (JSON.parse(ids) as string[]).reduce((sum, word) => {
+      const line = host?.sql.exec<{ micros: number }>(
+        "SELECT micros FROM money WHERE attempt_id = ? AND state = 'reserved'",
+        word,
+      )[0];
+      return sum + (line?.micros ?? 0);
+    }, 0);
+    const needed = ((until - since) * pod.price * 1_000_000) / 3_600_000;
+    if (held + ROUNDING < needed)
+      return `${id} is kept for USD ${(needed / 1_000_000).toFixed(4)}, and ${(held / 1_000_000).toFixed(4)} are set aside for that`;
   }
   return null;
 }

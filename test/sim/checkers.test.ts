@@ -447,6 +447,16 @@ test("I9: the account forgets what was spent, or keeps what nobody needs any mor
   expect(i9.owed?.(world({ money: left }))).toContain("holds money for r1-2 of 101");
 });
 
+test("I9: a pod is kept for longer than was set aside", () => {
+  const kept = { pod_id: "p1", since: 0, until: 60 * MINUTE, ids: JSON.stringify(["r1-1-keep", "r1-1-keep-2"]) };
+  const step = (micros: number, row: object = kept) =>
+    checker("I9").step?.(world({ pods: [pod()], rows: { "FROM strays": [row], "FROM money": [{ micros }] } }));
+  // At a dollar an hour, by two words.
+  expect(step(500_000)).toBeNull();
+  expect(step(499_000)).toContain("p1 is kept for USD 1.0000, and 0.9980 are set aside");
+  expect(step(0, { ...kept, until: null })).toBeNull();
+});
+
 test("I11: a healthy pod at work is deleted for nothing", () => {
   const working = run({ status: "in_progress" });
   const job = working.jobs[0]?.[0];
