@@ -175,6 +175,8 @@ export const FAULT_KINDS = [
   "rival-writer",
   "rival-acts",
   "look-alike-run",
+  // Cron's isolate, in the middle of a tick.
+  "crash-cron",
 ] as const;
 
 export type FaultKind = (typeof FAULT_KINDS)[number];

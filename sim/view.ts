@@ -24,6 +24,8 @@ export interface WorldView {
   readonly ticks: readonly Millis[];
   /** Those of them that did not sweep, because the account took an earlier sweep to be under way. */
   readonly skipped: ReadonlySet<Millis>;
+  /** Those that ended with cron's isolate, before or after their sweep. */
+  readonly died: ReadonlySet<Millis>;
   /** Since when RunPod answers without an interruption. */
   readonly runpodUpSince: Millis;
   readonly issuer: Pick<VirtualIssuer, "keys">;
@@ -56,12 +58,12 @@ export interface Checker {
 
 /**
  * Ticks from then on that could have seen a pod, oldest first. One whose sweep was left out counts only behind another such:
- * a sweep whose end the account did not hear of may keep out the next, and no more.
+ * a sweep whose end the account did not hear of may keep out the next, and no more. One that died may have seen nothing.
  */
-export function looksSince(world: Pick<WorldView, "ticks" | "skipped">, since: Millis): readonly Millis[] {
-  const { ticks, skipped } = world;
+export function looksSince(world: Pick<WorldView, "ticks" | "skipped" | "died">, since: Millis): readonly Millis[] {
+  const { ticks, skipped, died } = world;
   return ticks.filter((tick, index) => {
-    if (tick < since) return false;
+    if (tick < since || died.has(tick)) return false;
     const before = ticks[index - 1];
     return !skipped.has(tick) || (before !== undefined && skipped.has(before));
   });

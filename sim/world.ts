@@ -77,6 +77,7 @@ export class World implements WorldView {
   readonly horizonMs: Millis;
   readonly ticks: Millis[] = [];
   readonly skipped = new Set<Millis>();
+  readonly died = new Set<Millis>();
   readonly log: string[] = [];
   /** Where cron runs. */
   isolate: CronIsolate;
@@ -99,6 +100,8 @@ export class World implements WorldView {
   readonly #podCalls = new CallRate(POD_CALLS);
   readonly #worker: Owner;
   readonly #isolates: Prng;
+  /** Ticks under way, by their beginning, and where each runs. */
+  readonly #ticking = new Map<Millis, Owner>();
   #nextId = 20_000_000_000;
   #guid = 0;
 
@@ -360,6 +363,11 @@ export class World implements WorldView {
         if (this.worker.owner === owner) this.worker.restart();
       });
     }
+    if (owner === this.isolate.owner && this.faults.strikes("crash-cron", 0.01)) {
+      this.scheduler.in(0, "crash", () => {
+        if (this.isolate.owner === owner) this.#crashCron(`${operation} is ${phase}`);
+      });
+    }
     if (owner === this.account.owner && this.faults.strikes("crash-account", 0.02)) {
       this.scheduler.in(0, "crash", () => {
         if (this.account.owner === owner) this.account.crash();
@@ -376,12 +384,29 @@ export class World implements WorldView {
     });
   }
 
+  /** The isolate ends with the tick that it runs: nobody tells the account of that sweep's end, once or twice. */
+  #crashCron(when: string): void {
+    const { owner } = this.isolate;
+    this.trace.note(`cron ends when ${when}`);
+    owner.alive = false;
+    this.isolate = new CronIsolate(newOwner(this.scheduler));
+    for (const [began, where] of this.#ticking) {
+      if (where !== owner) continue;
+      this.#ticking.delete(began);
+      this.died.add(began);
+      for (let times = 0; times < 2; times += 1)
+        this.net.unheard.push({ service: "account", operation: "endSweep", at: this.now });
+    }
+  }
+
   /** Cron's duties, at their minute or because a hosted job asked. */
   async #tick(): Promise<TickReport | null> {
     if (this.#isolates.chance(NEW_ISOLATE)) this.isolate = new CronIsolate(newOwner(this.scheduler));
     this.scheduler.activity += 1;
     const began = this.now;
+    this.#ticking.set(began, this.isolate.owner);
     const report = await runAs(this.isolate.owner, () => runCron(cronPortsOf(this, (entry) => this.#logged(entry))));
+    this.#ticking.delete(began);
     if (report?.reap?.kind === "skipped") this.skipped.add(began);
     for (const { reason } of report?.reap?.reaped ?? []) this.coverage.reason(reapReasonCode(reason));
     return report;

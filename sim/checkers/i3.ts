@@ -21,7 +21,7 @@ export function i3(): Checker {
         const ordered = pod.deletes.at(-1);
         if (ordered !== undefined && world.now - ordered.performedAt < GRACE_MS) continue;
         // Calls that fail, and ticks that are lost, excuse while they last: the world must be calm.
-        if (world.ticks.filter((tick) => tick > world.now - GRACE_MS).length < 3) continue;
+        if (looksSince(world, world.now - GRACE_MS).length < 3) continue;
         if (!world.faults.healed && callsFail(world.faults.plan.weights)) continue;
         if (pod.env["GPU_GATE_KEEP"] === "true" && isRetained(world, pod, GRACE_MS)) continue;
         return `${pod.id} is ${Math.round((world.now - pod.createdAt) / 1000)} s old and nobody removes it`;

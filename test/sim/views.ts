@@ -147,6 +147,7 @@ export function world(
     board: WorldView["board"];
     ticks: number[];
     skipped: number[];
+    died: number[];
     healed: boolean;
     up: boolean;
     readOnly: boolean;
@@ -191,6 +192,7 @@ export function world(
     net: { unheard: more.unheard ?? [] },
     ticks: more.ticks ?? [],
     skipped: new Set(more.skipped),
+    died: new Set(more.died),
     issuer: { keys: [{ kid: "key-1", from: 0, until: null }] },
     worker: { acts: more.acts ?? [] },
     board: more.board ?? null,
