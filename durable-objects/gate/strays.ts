@@ -26,8 +26,8 @@ import {
   type TeardownScope,
 } from "../../shared/lifecycle/teardown.ts";
 import type { Retain } from "../../shared/lifecycle/keep.ts";
-import { audit, type LedgerOp } from "../../shared/lifecycle/step.ts";
-import { taskSchema, type Done } from "../../shared/lifecycle/tasks.ts";
+import { audit, backoff, type LedgerOp } from "../../shared/lifecycle/step.ts";
+import { taskSchema, type Done, type Task } from "../../shared/lifecycle/tasks.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { openCost } from "./costs.ts";
 import { costAtMost, spendUnasked } from "./money.ts";
@@ -200,11 +200,11 @@ function openStray(store: Store, podId: string, why: string, attempt: Attempt, s
 export async function strayDone(task: StoredTask, ports: GatePorts, store: Store): Promise<void> {
   const row = store.stray(task.subject);
   if (row === null) return store.removeTask(task.id);
+  if (row.done_at !== null) return tellAccount(task, row, ports, store);
   const step = readStored(taskSchema, task.payload);
   const done = step.ok && strayRecord(row, store).readable ? await performStep(step.value, ports, store) : null;
   if (done === null) return ports.sql.transaction(() => takeAnew(task, row, step.ok, ports, store));
   ports.sql.transaction(() => takeStep(task, row, done, ports, store));
-  await tellAccount(row.pod_id, ports, store);
 }
 
 /**
@@ -293,6 +293,12 @@ function closeBooks(podId: string, ports: GatePorts, store: Store, now: Millis):
   const owned = retained !== undefined;
   const closed = { request, attempt: owned ? attempt : null, recordPrice: teardown.recordPrice };
   openCost(ports.sql, store, closed, closingOf(line, row.why), now);
+  const told: Task = {
+    kind: "settle",
+    attemptId: line.attempt_id,
+    micros: store.moneyOf(line.attempt_id)?.micros ?? micros,
+  };
+  store.putTask("stray", podId, told.kind, told, now, now);
 }
 
 function closingOf(line: LedgerLine, why: string): Extract<LedgerOp, { kind: "close" }> {
@@ -309,14 +315,20 @@ function closingOf(line: LedgerLine, why: string): Extract<LedgerOp, { kind: "cl
   };
 }
 
-/** The account learns it now if it answers, and from the next comparison of the books if it does not. */
-async function tellAccount(podId: string, ports: GatePorts, store: Store): Promise<void> {
-  const row = store.stray(podId);
-  const line = store.ledgerLine(podId);
-  if (row === null || row.done_at === null || line === null) return;
+/**
+ * Behind the proof: what it cost counts in the deployment's month. Asked until the account has answered, which takes the same
+ * twice: it may never have held a line of this pod, and no comparison of the books would miss what is settled here.
+ */
+async function tellAccount(task: StoredTask, row: StrayRow, ports: GatePorts, store: Store): Promise<void> {
+  const line = store.ledgerLine(row.pod_id);
+  if (line === null) return store.removeTask(task.id);
   const spent = store.moneyOf(line.attempt_id)?.micros ?? 0;
-  await ports.account.commit(line.attempt_id, spent);
-  for (const id of strayRecord(row, store).retained?.moneyIds ?? []) await ports.account.release(id);
+  const answers = [await ports.account.commit(line.attempt_id, spent)];
+  for (const id of strayRecord(row, store).retained?.moneyIds ?? []) answers.push(await ports.account.release(id));
+  if (answers.every((answer) => answer.ok)) return store.removeTask(task.id);
+  const now = ports.clock.now();
+  const again: Task = { kind: "settle", attemptId: line.attempt_id, micros: spent };
+  store.putTask("stray", row.pod_id, again.kind, again, backoff(task.tries, now, null), now, task.tries);
 }
 
 function follow(

@@ -28,6 +28,8 @@ function gateAt() {
   let now = T0;
   const asked: string[] = [];
   const alive = new Set<string>();
+  /** Calls that the account does not answer: so many, from now on. */
+  const lost = { commits: 0 };
   const gate = new Gate({
     sql: nodeSql(),
     alarm: { set: () => undefined },
@@ -49,7 +51,10 @@ function gateAt() {
       listPods: () => Promise.resolve(ok({ startedAt: now, complete: true, pods: [] })),
       goneSince: () => Promise.resolve(ok(null)),
       release: () => Promise.resolve(ok(null)),
-      commit: (id: string, micros: number) => (asked.push(`commit ${id} ${micros}`), Promise.resolve(ok(null))),
+      commit: (id: string, micros: number) => {
+        asked.push(`commit ${id} ${micros}`);
+        return Promise.resolve(lost.commits-- > 0 ? SILENT : ok(null));
+      },
     },
     github: () => new Proxy({}, { get: () => () => Promise.resolve({ ok: false, error: { reason: "server" } }) }),
     deployment: "testing",
@@ -63,8 +68,10 @@ function gateAt() {
     }
   };
   const lines = () => gate.sql.exec<{ pod_id: string }>("SELECT * FROM ledger");
-  return { gate, asked, alive, rest, lines };
+  return { gate, asked, alive, lost, rest, lines };
 }
+
+const SILENT = { ok: false, why: "the account did not answer" } as const;
 
 describe("a pod that this gate never heard of", () => {
   it("is booked up to when it was gone, once it is proven gone, and no longer", async () => {
@@ -81,6 +88,18 @@ describe("a pod that this gate never heard of", () => {
     });
     expect(line?.proven_at).toBeGreaterThan(T0);
     expect(asked).toEqual(["get p1", "commit stray-p1 400000"]);
+  });
+
+  it("is told to the account until that has answered: nobody else would ever say what it cost", async () => {
+    const { gate, asked, lost, rest } = gateAt();
+    lost.commits = 2;
+    gate.podsRemoved([REMOVED]);
+    await rest();
+    const told = "commit stray-p1 400000";
+    expect(asked).toEqual(["get p1", told, told, told]);
+    await rest();
+    expect(asked).toHaveLength(4);
+    expect(gate.store.taskOf("stray", "p1")).toBeNull();
   });
 
   it("has one line however often it is told of", async () => {
