@@ -6,6 +6,7 @@ import { onRepeat } from "../shared/lifecycle/tasks.ts";
 import type { SqlValue } from "../durable-objects/gate/ports.ts";
 import type { RefusalReason } from "../shared/oidc/refusal.ts";
 import { FAULT_KINDS } from "./faults.ts";
+import { WAYS } from "./ways.ts";
 
 type Counts = Map<string, number>;
 
@@ -54,6 +55,7 @@ const REFUSALS: Readonly<Record<RefusalReason, true>> = {
 /** Everything that is to be met, by its kind. */
 const NAMES = {
   states: stateKinds as readonly string[],
+  transitions: WAYS,
   tasks: Object.keys(onRepeat),
   reasons: REASON_CODES as readonly string[],
   refusals: Object.keys(REFUSALS),
@@ -77,7 +79,6 @@ export class Coverage implements Readonly<Record<Counted, Counts>> {
   readonly refusals: Counts = new Map();
   concluded = 0;
   readonly #at = new Map<string, string>();
-  readonly #lastTask = new Map<string, string>();
 
   /** Reads what the gate stores, as it stores it. */
   wrote(host: string, query: string, bindings: readonly SqlValue[]): void {
@@ -85,10 +86,9 @@ export class Coverage implements Readonly<Record<Counted, Counts>> {
       this.#request(host, String(bindings[0]), String(bindings[5]), String(bindings[9]));
     // A save that changed no index; the other kind follows where this one matches nothing.
     else if (query.startsWith("UPDATE requests SET record")) this.#saved(host, bindings);
-    else if (query.startsWith("INSERT OR REPLACE INTO tasks")) {
+    else if (query.startsWith("INSERT OR REPLACE INTO tasks"))
       bump(this.tasks, `${String(bindings[0])} ${String(bindings[2])}`);
-      if (bindings[0] === "main") this.#lastTask.set(`${host} ${String(bindings[1])}`, String(bindings[2]));
-    } else if (query.startsWith("INSERT INTO audit")) {
+    else if (query.startsWith("INSERT INTO audit")) {
       bump(this.acts, String(bindings[2]));
       if (bindings[3] !== null) bump(this.reasons, String(bindings[3]));
     } else if (bindings[0] === "lanes" && query.includes("meta")) {
@@ -121,10 +121,11 @@ export class Coverage implements Readonly<Record<Counted, Counts>> {
 
   /** What was never met, by its kind. */
   unreached(): Readonly<Record<string, readonly string[]>> {
-    const states = new Set([...this.states.keys()].map((name) => name.split(" ")[0]));
+    const states = new Set([...this.states.keys()].map((name) => name.split("/")[0]));
     const tasks = new Set([...this.tasks.keys()].map((name) => name.split(" ")[1]));
     return {
       states: NAMES.states.filter((kind) => !states.has(kind)),
+      transitions: NAMES.transitions.filter((way) => !this.transitions.has(way)),
       tasks: NAMES.tasks.filter((kind) => !tasks.has(kind)),
       reasons: NAMES.reasons.filter((code) => !this.reasons.has(code)),
       refusals: NAMES.refusals.filter((reason) => !this.refusals.has(reason)),
@@ -152,24 +153,50 @@ export class Coverage implements Readonly<Record<Counted, Counts>> {
   }
 
   #saved(host: string, [record, id, kind]: readonly SqlValue[]): void {
-    const was = this.#at.get(`${host} ${String(id)}`)?.split(" ")[0];
+    const was = this.#at.get(`${host} ${String(id)}`)?.split("/")[0];
     if (was !== undefined && was === kind) this.#request(host, String(id), was, String(record));
   }
 
   #request(host: string, id: string, kind: string, record: string): void {
     const key = `${host} ${id}`;
-    const state = record.slice(record.lastIndexOf('"state":{"kind":"'));
-    const step = /^"state":\{"kind":"[^"]+","step":"([^"]+)"/.exec(state)?.[1];
-    const teardown = /"teardown":\{"step":"([^"]+)"/.exec(state)?.[1];
-    const removing = kind === "cleaning" || step === "teardown";
-    const now = [kind, step, removing ? teardown : undefined].filter((part) => part !== undefined).join(" ");
+    const now = placeIn(kind, record);
     const before = this.#at.get(key);
     bump(this.states, now);
     if (before !== now) {
-      const by = this.#lastTask.get(key) ?? "-";
-      bump(this.transitions, `${before ?? "(none)"} -[${by}]-> ${now}`);
+      bump(this.transitions, `${before ?? "(none)"} -> ${now}`);
       if (kind === "concluded") this.concluded += 1;
     }
     this.#at.set(key, now);
   }
 }
+
+/** Kinds of state that have steps, as records spell them. */
+const STEPS: Readonly<Record<string, RegExp>> = {
+  waiting: /"state":\{"kind":"waiting","for":"([^"]+)"/,
+  preparing: /"state":\{"kind":"preparing","step":"([^"]+)"/,
+  revalidating: /"state":\{"kind":"revalidating","step":"([^"]+)"/,
+  provisioning: /"state":\{"kind":"provisioning","step":"([^"]+)"/,
+  cleaning: /"state":\{"kind":"cleaning","step":"([^"]+)"/,
+};
+
+/** The state and its step by their names in docs/states.md. */
+function placeIn(kind: string, record: string): string {
+  const pattern = STEPS[kind];
+  if (pattern === undefined) return kind;
+  const quick = pattern.exec(record)?.[1];
+  if (quick !== undefined && quick !== "teardown" && quick !== "remove") return `${kind}/${quick}`;
+  // A record that was read and changed has its keys in another order; and a removal's step stands further inside.
+  const { state } = recordSchema.parse(JSON.parse(record));
+  const step = state.step ?? state.for ?? "";
+  const removal = state.teardown?.step ?? "";
+  if (step === "remove") return `${kind}/${removal}`;
+  return step === "teardown" ? `${kind}/${step}/${removal}` : `${kind}/${step}`;
+}
+
+const recordSchema = z.object({
+  state: z.object({
+    step: z.string().optional(),
+    for: z.string().optional(),
+    teardown: z.object({ step: z.string() }).nullish(),
+  }),
+});

@@ -21,7 +21,17 @@ export interface Mutant {
   readonly faults: readonly FaultKind[] | null;
 }
 
-const PARTS = ["shared", "durable-objects", "worker", "cron", "local/runpod", "pod", "sim", "package.json"];
+const PARTS = [
+  "shared",
+  "durable-objects",
+  "worker",
+  "cron",
+  "local/runpod",
+  "pod",
+  "sim",
+  "docs/states.md",
+  "package.json",
+];
 const root = join(import.meta.dirname, "..");
 
 export interface Outcome {

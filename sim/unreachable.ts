@@ -4,6 +4,8 @@
  */
 import type { Coverage } from "./coverage.ts";
 
+const GHOST = "here a pod that GET does not know stands in no list; test/lifecycle/teardown.test.ts has one that does";
+
 /** Names that cannot occur in this world, each with the reason. */
 export const UNREACHABLE: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   reasons: {
@@ -16,6 +18,10 @@ export const UNREACHABLE: Readonly<Record<string, Readonly<Record<string, string
     "internal-error": "takes sixty failures of our own in a row; test/gate/fault.test.ts throws them",
   },
   states: {},
+  transitions: {
+    "cleaning/list -> cleaning/delete": GHOST,
+    "provisioning/teardown/list -> provisioning/teardown/delete": GHOST,
+  },
   tasks: {},
   faults: {},
   refusals: {
@@ -28,6 +34,7 @@ export const UNREACHABLE: Readonly<Record<string, Readonly<Record<string, string
 /** What each kind of name is called, and what becomes of one. */
 const WORDS: Readonly<Record<string, readonly [one: string, many: string, met: string]>> = {
   states: ["state of a request", "states of a request", "entered"],
+  transitions: ["way between two states", "ways between two states", "taken"],
   tasks: ["kind of task", "kinds of task", "put"],
   reasons: ["reason", "reasons", "given"],
   refusals: ["refusal of a token", "refusals of a token", "met"],

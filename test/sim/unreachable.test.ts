@@ -11,14 +11,14 @@ const full = {
 describe("what was never reached", () => {
   test("is a sentence for each kind, and none is missing where all was", () => {
     const lines = unreachedLines(full, namesToMeet);
-    expect(lines).toHaveLength(5);
+    expect(lines).toHaveLength(6);
     for (const line of lines)
       expect(line).toMatch(/^Every [a-z ]+ was [a-z]+(?: \(but the \d that sim\/unreachable\.ts excuses\))?\.$/);
   });
 
   test("is counted without what cannot be reached, and named", () => {
     const lines = unreachedLines({ unreached: () => ({ ...full.unreached(), tasks: ["sleep"] }) }, namesToMeet);
-    expect(lines[1]).toBe(`Of ${namesToMeet["tasks"]} kinds of task, 1 was never put: sleep.`);
+    expect(lines[2]).toBe(`Of ${namesToMeet["tasks"]} kinds of task, 1 was never put: sleep.`);
     expect(lines.at(-1)).toBe("Some hundred seeds reach nearly all of it.");
   });
 
@@ -27,7 +27,7 @@ describe("what was never reached", () => {
     for (const [kind, names] of Object.entries(missing)) {
       expect(names).toHaveLength((namesToMeet[kind] ?? 0) - Object.keys(UNREACHABLE[kind] ?? {}).length);
     }
-    expect(unreachedLines(new Coverage(), namesToMeet)[2]).toMatch(/^Of (\d+) reasons .* \1 were never given: /);
+    expect(unreachedLines(new Coverage(), namesToMeet)[3]).toMatch(/^Of (\d+) reasons .* \1 were never given: /);
   });
 
   test("says where the list of what cannot be reached is wrong", () => {
