@@ -177,6 +177,9 @@ export const FAULT_KINDS = [
   "look-alike-run",
   // Cron's isolate, in the middle of a tick.
   "crash-cron",
+  // A push is left alone for a while before anything begins; an open pull request becomes a draft once more.
+  "quiet-period",
+  "pull-to-draft",
 ] as const;
 
 export type FaultKind = (typeof FAULT_KINDS)[number];

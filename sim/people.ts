@@ -80,6 +80,7 @@ export function drawConfig(
     faults.strikes("organization-runners", 0.7) ? 'runner: { scope: organization, group_id: "7" }' : "",
     attempts === null ? "" : `gpu: { max_attempts: ${attempts} }`,
     faults.strikes("shadow", 0.4) ? "shadow: true" : "",
+    faults.strikes("quiet-period", 0.8) ? `quiet_period: ${faults.stream("quiet-period").int(20, 400)}` : "",
     Object.keys(limits).length === 0
       ? ""
       : `limits: { ${Object.entries(limits)
@@ -324,6 +325,14 @@ export class People {
       );
     });
     this.#sometimes("base-changes", 0.3, () => changePull(repository, pull, author, "edited"));
+    this.#sometimes("pull-to-draft", 0.7, () => {
+      if (pull.state !== "open" || pull.draft) return;
+      changePull(repository, pull, author, "converted_to_draft");
+      const later = faults.stream("pull-to-draft").int(5_000, Math.floor(horizonMs * 0.4));
+      this.#around.scheduler.in(later, "ready again", () => {
+        if (pull.state === "open" && pull.draft) changePull(repository, pull, author, "ready_for_review");
+      });
+    });
     if (pull.draft) {
       this.#around.scheduler.in(this.#rng.int(10_000, Math.floor(horizonMs * 0.5)), "ready", () => {
         if (pull.draft) changePull(repository, pull, author, "ready_for_review");

@@ -3,8 +3,7 @@ import { runCron, type TickReport } from "../cron/index.ts";
 import type { Board } from "../durable-objects/board-client.ts";
 import { CallRate, POD_CALLS } from "../durable-objects/gate/rate.ts";
 import { reapReasonCode } from "../shared/lifecycle/reap.ts";
-import { parseWebhook, type Deliveries, type Ignored } from "../shared/github/webhook.ts";
-import type { Delivery } from "../shared/lifecycle/signal.ts";
+import { parseWebhook } from "../shared/github/webhook.ts";
 import type { Millis } from "../shared/ports.ts";
 import { podExitSchema, podProofSchema } from "../shared/runpod/pod-words.ts";
 import { Coverage } from "./coverage.ts";
@@ -15,7 +14,7 @@ import { VirtualGitHub } from "./github.ts";
 import { Repository, type CheckRun, type Hook } from "./github-model.ts";
 import { changePull } from "./github-pulls.ts";
 import { HostedJobs } from "./jobs.ts";
-import { noteHeard } from "./heard.ts";
+import { deliveriesOf, idsOf, noteHeard } from "./heard.ts";
 import { HookBook, type HookDelivered } from "./hook-book.ts";
 import { AccountHost, GateHost, newOwner, type HostSurroundings } from "./hosts.ts";
 import { VirtualIssuer } from "./issuer.ts";
@@ -598,26 +597,3 @@ export class World implements WorldView {
 
 /** A day's money: no cap is what is looked at there. */
 const FLEET_BUDGET = "budget: { per_run: 20, per_day: 1000, per_month: 10000 }";
-
-function idsOf(repository: Repository): { readonly repositoryId: string; readonly installationId: string } {
-  return { repositoryId: repository.id, installationId: repository.installationId };
-}
-
-/** To whom a delivery goes: the repository it names, or, of an installation as a whole, every gate. */
-function deliveriesOf(
-  parsed: Deliveries | Ignored,
-  hosts: readonly GateHost[],
-): readonly { readonly to: GateHost; readonly delivery: Delivery }[] {
-  if ("deliveries" in parsed) {
-    return parsed.deliveries.flatMap((delivery) => {
-      const to = hosts.find((host) => host.repository.id === delivery.repository.id);
-      return to === undefined ? [] : [{ to, delivery }];
-    });
-  }
-  const { everywhere } = parsed;
-  if (everywhere === undefined) return [];
-  return hosts.map((to) => ({
-    to,
-    delivery: { ...everywhere, repository: { id: to.repository.id, owner: "", name: "" } },
-  }));
-}

@@ -4,7 +4,7 @@
  * count: a head may come back, so a late word about it is looked into, buys nothing and ends the same way. Nor does one that
  * gave up waiting for its trigger, which may still start, or for the word of who caused it, nor one that ended because the App had no place here.
  * An answer that is given back asks nobody and ends in the step that opens it: it does not count either, but there is no more
- * than one of these for each request that it can have been given back from under.
+ * than one of these for each request that it can have been given back from under, and for each coming and going at the head.
  */
 import type { GateHost } from "../hosts.ts";
 import type { Checker } from "../view.ts";
@@ -30,6 +30,13 @@ function vanished(host: GateHost, { head_sha, kind }: Row): number {
         (one) => one.from <= at && (one.until === null || at <= one.until + SILENCE_SLACK_MS),
       ),
   ).length;
+}
+
+/** What people did that may have put another's word on top: pull requests that came to the head, and what became of them. */
+function coming({ repository }: GateHost, headSha: string): number {
+  const there = [...(repository.visitors.get(headSha) ?? [])];
+  const changes = there.map((prNumber) => 1 + (repository.pulls.get(prNumber)?.changes.length ?? 0));
+  return (repository.asks.get(headSha) ?? 0) + changes.reduce((sum, count) => sum + count, 0);
 }
 
 /** A conclusion follows the reading it rests on by the steps of a removal. */
@@ -58,7 +65,7 @@ export function i10(): Checker {
         );
         for (const row of rows) {
           if (row.open > 1) return `${row.head_sha.slice(0, 8)} has ${row.open} open requests`;
-          if (row.given > row.rest)
+          if (row.given > row.rest + coming(host, row.head_sha))
             return `${row.head_sha.slice(0, 8)} was given its answer back ${row.given} times over ${row.rest} requests`;
           // Another base is another change, whoever told of it, and however late.
           const asked = (host.repository.asks.get(row.head_sha) ?? 0) + Math.max(0, row.bases - 1);
