@@ -2,9 +2,11 @@
  * The repository of the opening day: a tiny project, the workflow files as we ship them, and the bundled tool, read from
  * this checkout when the day begins.
  */
+import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
-import { bundleCli } from "../../scripts/bundle-cli.ts";
+import process from "node:process";
+import { promisify } from "node:util";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const PROJECT = join(import.meta.dirname, "project");
@@ -18,9 +20,8 @@ export const SLOW_TESTS = "tests/slow";
 
 /** The tool as hosted jobs run it: bundled as a user would, by way of `folder`. */
 export async function bundledTool(folder: string): Promise<string> {
-  const file = join(folder, "gpu-gate.mjs");
-  await bundleCli(file);
-  return readFileSync(file, "utf8");
+  await promisify(execFile)(process.execPath, [join(ROOT, "scripts", "bundle-cli.ts")], { cwd: folder });
+  return readFileSync(join(folder, "dist", "gpu-gate.mjs"), "utf8");
 }
 
 /** Every file of the day's repository, by path, the bundled tool among them. */

@@ -17,8 +17,14 @@ interface Begun {
 /** Whose run is taken; the runs are given oldest first. */
 async function taken(runs: readonly Begun[], by?: string, orAnybodys?: boolean) {
   const items = runs.map(({ id, by: actor }, at) => ({
-    ...{ id, path: PATH, headSha: HEAD, headRepositoryId: "101", status: "completed", createdAt: at },
-    ...{ actor, triggeringActor: actor },
+    id,
+    path: PATH,
+    headSha: HEAD,
+    headRepositoryId: "101",
+    status: "completed",
+    createdAt: at,
+    actor,
+    triggeringActor: actor,
   }));
   const github = { repository: { id: "101" }, listRuns: async () => ok({ items, complete: true }) };
   const context = { github: github as unknown as GitHubClient, ports: {} as never, dueAt: 0, tickMs: 5_000 };

@@ -237,7 +237,7 @@ describe("an approval at a commit where two pull requests wait", () => {
   const said = (prNumber: number): Signal => ({ kind: "comment", prNumber, commentId: "1", ...word });
   const labelled = (...requests: readonly GateRequest[]) =>
     requests.map((one) => ({ ...one, terms: { ...TERMS, start: "label", startWord: "run-gpu" } as const }));
-  const pressed = (whose: GateRequest): Signal => ({
+  const button = (whose: GateRequest): Signal => ({
     kind: "check-run",
     action: "requested_action",
     checkRunId: "1",
@@ -255,7 +255,7 @@ describe("an approval at a commit where two pull requests wait", () => {
   it.each([7, 8])("is of the one where it was said, by comment, label or button: #%i", (prNumber) => {
     const whose = prNumber === 7 ? first : second;
     expect(route(said(prNumber), viewOf(first, second))).toMatchObject(opens(prNumber));
-    expect(route(pressed(whose), viewOf(first, second))).toMatchObject(opens(prNumber));
+    expect(route(button(whose), viewOf(first, second))).toMatchObject(opens(prNumber));
     const label = pull("labeled", prNumber, { label: "run-gpu", sender: ALICE });
     expect(route(label, viewOf(...labelled(first, second)))).toMatchObject(opens(prNumber));
   });
