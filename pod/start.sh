@@ -172,7 +172,9 @@ fi
 hook_text() {
   printf '#!/usr/bin/env bash\nsame() { [ "$2" = "$3" ] || { echo "gpu-gate: this machine was bought for another job ($1: $2)"; exit 1; }; }\n'
   printf 'same %s "${%s:-}" %q\n' repository GITHUB_REPOSITORY_ID "$GPU_GATE_REPOSITORY_ID" run GITHUB_RUN_ID "$GPU_GATE_RUN_ID" \
-    attempt GITHUB_RUN_ATTEMPT "$GPU_GATE_RUN_ATTEMPT" workflow GITHUB_WORKFLOW_REF "$GPU_GATE_WORKFLOW_REF"
+    attempt GITHUB_RUN_ATTEMPT "$GPU_GATE_RUN_ATTEMPT"
+  # Without the repository's name, which may have changed since this machine was bought: its id is compared above.
+  printf 'same workflow "${GITHUB_WORKFLOW_REF#*/*/}" %q\n' "${GPU_GATE_WORKFLOW_REF#*/*/}"
 }
 as_root() { if ((EUID == 0)); then "$@"; else sudo -n "$@"; fi; }
 hook=${GPU_GATE_HOOK_DIR:-/opt/gpu-gate}/job-started.sh

@@ -72,7 +72,8 @@ describe("in the middle of a run", () => {
   it.concurrent("the repository is renamed: the run goes on under the new name", async (test) => {
     const world = await life(test);
     const head = world.openCode("matmul");
-    await world.until(head, "its run", ({ state }) => state.kind === "provisioning");
+    // The machine has been told the name by then.
+    await world.until(head, "its pod", ({ state }) => state.kind === "provisioning" && state.step === "start");
     world.repository.rename("tensors-two");
     const request = await world.concluded(head);
     expect(verdictOf(request)).toMatchObject({ kind: "passed" });

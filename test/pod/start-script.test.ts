@@ -284,6 +284,15 @@ describe("the job-started hook (a JIT runner goes to any job with matching label
     }
   });
 
+  it("lets it through when the repository was renamed or handed over since, and no other workflow or branch of it", async () => {
+    const { hook } = await runPod();
+    const decide = (ref: string) =>
+      spawnSync(hook, { env: { PATH: "/usr/bin:/bin", ...ours, GITHUB_WORKFLOW_REF: ref } as never }).status;
+    expect(decide("others/gadgets/.github/workflows/gpu.yml@refs/heads/main")).toBe(0);
+    expect(decide("acme/widgets/.github/workflows/gpu.yml@refs/heads/topic")).toBe(1);
+    expect(decide("acme/widgets/.github/workflows/other.yml@refs/heads/main")).toBe(1);
+  });
+
   it("takes a workflow path with any characters as text", async () => {
     const odd = "acme/w/.github/workflows/a $(touch x) 'b\".yml@refs/heads/x;y";
     const { hook } = await runPod({ env: { GPU_GATE_WORKFLOW_REF: odd } });
