@@ -2,7 +2,7 @@
  * Accepting signals: a verified delivery is deduped, routed and acted on in one transaction, keyed on processed. A delivery
  * that was not committed is as good as never seen, so GitHub's next attempt at it finds everything to do.
  */
-import { answerFor, heardFrom, needsAnswer, nextGeneration, type Asking } from "../../shared/lifecycle/needs-answer.ts";
+import { answerFor, needsAnswer, nextGeneration, type Asking } from "../../shared/lifecycle/needs-answer.ts";
 import { type NewRequest } from "../../shared/lifecycle/new-request.ts";
 import { again, route, type RouteAction } from "../../shared/lifecycle/route.ts";
 import type { RouteView } from "../../shared/lifecycle/route.ts";
@@ -84,7 +84,10 @@ export class Accepting {
     const generation = nextGeneration(ofKind);
     const answer = answerFor(known, asking);
     if (answer !== null) return this.#steps.giveBack(answer, asking.prNumber, generation, now);
-    return this.#steps.open({ ...what, actor: what.actor ?? heardFrom(known, asking), generation }, now);
+    return this.#steps.open(
+      { ...what, actor: what.actor ?? this.#inside.heardAt(what.headSha, asking), generation },
+      now,
+    );
   }
 
   /** Row 4 for the head of this request: what a person asked for by starting one of our runs again. */

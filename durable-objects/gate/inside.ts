@@ -4,7 +4,8 @@
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import type { QueueInfo } from "../../shared/lifecycle/check-view.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { answersOf } from "../../shared/lifecycle/needs-answer.ts";
+import { answersOf, heardFrom, type Asking } from "../../shared/lifecycle/needs-answer.ts";
+import type { Actor } from "../../shared/lifecycle/signal.ts";
 import type { AuditNote } from "../../shared/lifecycle/step.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import { Aggregates } from "./aggregates.ts";
@@ -45,6 +46,14 @@ export class Inside {
   /** What was said of a head to its pull requests and still may be an answer, oldest first. */
   answersAt(headSha: string): readonly GateRequest[] {
     return answersOf(headSha, (head, kind) => this.store.requestsOfHead(head, kind), this.lastConfig()?.shadow);
+  }
+
+  /** Who is known to have caused a pull request at this head, also by what is no answer any more; null: nobody. */
+  heardAt(headSha: string, asking: Asking): Actor | null {
+    return heardFrom(
+      answersOf(headSha, (head, kind) => this.store.requestsOfHead(head, kind)),
+      asking,
+    );
   }
 
   /** Where a request stands in the queue, and what it may expect. */

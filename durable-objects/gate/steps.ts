@@ -7,14 +7,7 @@ import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
 import { fenced, fenceOf } from "../../shared/lifecycle/fence.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import {
-  givenBack,
-  heardFrom,
-  isPress,
-  needsAnswer,
-  nextGeneration,
-  ownAnswer,
-} from "../../shared/lifecycle/needs-answer.ts";
+import { givenBack, isPress, needsAnswer, nextGeneration, ownAnswer } from "../../shared/lifecycle/needs-answer.ts";
 import { newRequest, type NewRequest } from "../../shared/lifecycle/new-request.ts";
 import { audit, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
 import { isLookedUp, onRepeat } from "../../shared/lifecycle/tasks.ts";
@@ -241,7 +234,7 @@ export class Steps {
     const parts = {
       kind: "pull-request",
       row: 1,
-      actor: heardFrom(known, { prNumber: next }),
+      actor: this.#inside.heardAt(headSha, { prNumber: next }),
       approvedBy: null,
     } as const;
     const opened = store.request(this.open({ ...parts, prNumber: next, headSha, generation }, now));

@@ -25,7 +25,7 @@ export function answersOf(
   shadow?: boolean,
 ): readonly GateRequest[] {
   return SPEAKING.flatMap((kind) => ofHead(headSha, kind))
-    .filter(({ state, terms }) => shadow !== false || state.kind !== "concluded" || terms?.shadow !== true)
+    .filter((request) => shadow !== false || !wasInShadow(request))
     .toSorted((a, b) => a.openedAt - b.openedAt);
 }
 
@@ -148,8 +148,8 @@ export function givenBack(answer: GateRequest, to: number, id: string, generatio
 export function heardFrom(ofHead: readonly GateRequest[], { prNumber, baseRef }: Asking): Actor | null {
   if (prNumber === null) return null;
   const own = ofHead.findLast((request) => request.prNumber === prNumber);
-  // That the App was gone is nobody's act: who had caused it still has.
-  if (own !== undefined && wasAway(own) && (baseRef === undefined || baseOf(own) === baseRef))
+  // That the App was gone, or shadow mode on, is nobody's act: who had caused it still has.
+  if (own !== undefined && (wasAway(own) || wasInShadow(own)) && (baseRef === undefined || baseOf(own) === baseRef))
     return own.openedBy.actor;
   const at = ofHead.findLastIndex(({ alsoBy }) => alsoBy?.[prNumber] !== undefined);
   const heard = ofHead[at]?.alsoBy?.[prNumber];
@@ -201,6 +201,11 @@ export function isPress({ state, openedBy: { row }, heldBy }: GateRequest): bool
 function wasAway({ state }: GateRequest): boolean {
   if (state.kind !== "concluded") return false;
   return state.verdict.reason === "app-removed" || state.verdict.reason === "repository-gone";
+}
+
+/** It was answered in shadow mode. */
+function wasInShadow({ state, terms }: GateRequest): boolean {
+  return state.kind === "concluded" && terms?.shadow === true;
 }
 
 /** It ended because nobody had told who caused it, or because the one who was taken for that may not spend. */

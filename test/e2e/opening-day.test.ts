@@ -11,7 +11,7 @@ import { startCommand, verdictsOf, worldProcesses } from "./command.ts";
 
 const WORLDS = join(import.meta.dirname, "..", "..", ".local-world");
 
-/** What a command that has ended leaves, once what was already ending has: a bundler that is interrupted ends behind its parent. */
+/** What a command that has ended leaves; what is killed with it may take a moment to be gone on a busy machine. */
 async function left(): Promise<{ readonly processes: readonly string[]; readonly worlds: readonly string[] }> {
   const limit = Date.now() + 10_000;
   for (;;) {

@@ -17,7 +17,10 @@ it("the required check of an open pull request appears with the next comparison,
 
   world.repository.commit({ files: { ".github/gpu-gate.yml": BASE } });
   await compare(world);
-  expect(verdictOf(await ended(world, docs, 2))).toMatchObject({ reason: "docs-only" });
+  const again = await ended(world, docs, 2);
+  expect(verdictOf(again)).toMatchObject({ reason: "docs-only" });
+  // By the webhook that was heard in shadow.
+  expect(again.openedBy.actor).toMatchObject({ login: "mira" });
   const checks = world.repository.checkRuns(docs).map((run) => [run.name, run.conclusion]);
   expect(checks.filter(([name]) => name?.startsWith("CI GPU gate"))).toEqual([
     ["CI GPU gate (shadow)", "success"],

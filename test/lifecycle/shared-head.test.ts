@@ -227,6 +227,12 @@ describe("what was said in shadow", () => {
     const busy = requestIn(states.authorizing(), { terms });
     expect(route(second, { ...viewOf(busy), shadow: false })).toMatchObject([{ kind: "also" }]);
   });
+
+  it("still tells who caused it, for the base that it was said for", () => {
+    expect(heardFrom([shadow], { prNumber: 7, baseRef: "main" })).toEqual(shadow.openedBy.actor);
+    expect(heardFrom([shadow], { prNumber: 7, baseRef: "stage" })).toBeNull();
+    expect(heardFrom([{ ...shadow, terms: TERMS }], { prNumber: 7, baseRef: "main" })).toBeNull();
+  });
 });
 
 describe("an approval at a commit where two pull requests wait", () => {
