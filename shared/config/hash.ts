@@ -22,15 +22,18 @@ export async function sha256Hex(text: string): Promise<string> {
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Hashes that were made: a configuration that was read is not changed any more, and is asked for at every authorisation. */
-const hashes = new WeakMap<object, Promise<string>>();
+/**
+ * Hashes that were made: a configuration that was read is not changed any more, and is asked for at every authorisation. Values
+ * and no promises: one that belongs to an object which ended while it waited never settles, and all objects of an isolate would
+ * wait for it.
+ */
+const hashes = new WeakMap<object, string>();
 
 /** The hash of an effective configuration, defaults included: a changed default is a changed configuration. */
-export function effectiveConfigHash(config: object): Promise<string> {
-  let hash = hashes.get(config);
-  if (hash === undefined) {
-    hash = sha256Hex(stableJson(config));
-    hashes.set(config, hash);
-  }
+export async function effectiveConfigHash(config: object): Promise<string> {
+  const known = hashes.get(config);
+  if (known !== undefined) return known;
+  const hash = await sha256Hex(stableJson(config));
+  hashes.set(config, hash);
   return hash;
 }

@@ -1,6 +1,6 @@
 /** The hash that reuse and revalidation compare. */
 import * as fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { aggregatorRules } from "../../shared/config/aggregator-rules.ts";
 import { effectiveConfigHash, sha256Hex, stableJson } from "../../shared/config/hash.ts";
 import { configFrom, parseRepositoryConfig } from "../../shared/config/load.ts";
@@ -32,6 +32,14 @@ describe("the hash of the effective configuration", () => {
       configFrom({ gpu: { tiers: [second, first] } }),
     ];
     expect(new Set(await Promise.all(configs.map(effectiveConfigHash))).size).toBe(4);
+  });
+
+  test("is made anew where whoever began it never got it", async () => {
+    const config = configFrom({ start: "label" });
+    const digest = vi.spyOn(crypto.subtle, "digest").mockReturnValueOnce(new Promise(() => undefined));
+    void effectiveConfigHash(config);
+    expect(await effectiveConfigHash(config)).toBe(await effectiveConfigHash(configFrom({ start: "label" })));
+    digest.mockRestore();
   });
 
   test("SHA-256 is the standard one", async () => {
