@@ -5,7 +5,7 @@ import { unreachable } from "../result.ts";
 import type { Millis } from "../ports.ts";
 import type { Retain } from "./keep.ts";
 import type { GateRequest, RequestState } from "./model.ts";
-import type { Task } from "./tasks.ts";
+import type { Observation, Task } from "./tasks.ts";
 import type { Verdict } from "./verdict.ts";
 
 /** Facts the shell brings to a decision. Randomness comes in as values: the core draws none itself. */
@@ -174,7 +174,19 @@ export function backoff(tries: number, now: Millis, retryAt: Millis | null): Mil
   return Math.max(now + pause, retryAt ?? 0);
 }
 
-/** The same for what is tried over and over since an instant: the pause grows with the wait, from four seconds to a minute. */
+/**
+ * When a machine that costs money is looked at again: after the pause, or as soon as GitHub says that it takes calls again, if it
+ * refused a part of this look. All that it refused is asked for anew then, and often only the first calls are let through: a look
+ * that kept its own rhythm might meet no such moment until its deadline.
+ */
+export function nextLook(now: Millis, pause: Millis, { pull, job, runner }: Observation): Millis {
+  const told = [pull, job, runner].flatMap((part) =>
+    part?.known === false && part.retryAt !== null && part.retryAt > now ? [part.retryAt] : [],
+  );
+  return Math.min(now + pause, ...told);
+}
+
+/** As `backoff`, for what is tried over and over since an instant: the pause grows with the wait, from four seconds to a minute. */
 export function backoffSince(since: Millis, now: Millis, retryAt: Millis | null): Millis {
   const pause = Math.min(60_000, Math.max(4_000, (now - since) / 4));
   return Math.max(now + Math.round(pause), retryAt ?? 0);

@@ -104,6 +104,22 @@ describe("a job that succeeded and whose check GitHub says is gone", () => {
   });
 });
 
+describe("a look that GitHub refused for its rate limit", () => {
+  const limited = (retryAt: number) => ({ known: false, why: "too many calls", retryAt }) as const;
+
+  test("is made again when GitHub takes calls again, if that is before the next one", () => {
+    const story = running({ testsStarted: true });
+    story.observe({ ...seen(TESTING), job: limited(T0 + 2_300) });
+    expect(story.task?.dueAt).toBe(T0 + 2_300);
+  });
+
+  test("is not put off by a longer limit: RunPod is asked at the usual times", () => {
+    const story = running({ testsStarted: true });
+    story.observe({ ...seen(TESTING), job: limited(T0 + MINUTE), pull: limited(T0 - MINUTE) });
+    expect(story.task?.dueAt).toBe(T0 + LIMITS.testPoll);
+  });
+});
+
 describe("a job that ends", () => {
   test("passed: the pod is removed, the run read to its end, the lock passed on at the proof", () => {
     const story = running();

@@ -357,6 +357,14 @@ describe("deadlines of a starting pod, measured from our create", () => {
     expect(story.reasons).toContain("attempt-no-registration");
   });
 
+  test("a runner that could not be asked for is asked for when GitHub takes calls again", () => {
+    const story = starting();
+    prove(story);
+    const retryAt = story.now + 1_700;
+    story.observe({ ...up(), runner: { known: false, why: "too many calls", retryAt }, job: UNREAD });
+    expect(story.task?.dueAt).toBe(retryAt);
+  });
+
   test("N06: a pod that GET does not know within 120 s of the create is not dead; after that it is", () => {
     const story = starting();
     const hidden: Outcomes["observe"] = { pod: known({ pod: null, getGone: true }) };

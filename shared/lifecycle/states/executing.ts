@@ -21,7 +21,7 @@ import {
 import { awaitsJobEnd, retain, type Retain } from "../keep.ts";
 import { runnerRefused, RUNNER_REFUSED } from "../last-words.ts";
 import type { Attempt, GateRequest, Resume, StateOf } from "../model.ts";
-import { audit, go, ignore, type Step, type Surroundings } from "../step.ts";
+import { audit, go, ignore, nextLook, type Step, type Surroundings } from "../step.ts";
 import type { Done, Observation, Want } from "../tasks.ts";
 import { verdict, type Verdict } from "../verdict.ts";
 import { startCleaning, withJob } from "./cleaning.ts";
@@ -188,7 +188,12 @@ export function executing(request: GateRequest, before: Executing, done: Done, a
     return giveUp(request, state, "idle-runner", "The runner was online but GitHub gave it no job.", around);
   }
   const poll = state.testsStarted || settling || attempt.exit !== null ? limits.testPoll : limits.watchPoll;
-  return go(request, state, observe(request, state), Math.min(now + poll, Math.max(now, nextDeadline(state, request))));
+  return go(
+    request,
+    state,
+    observe(request, state),
+    Math.min(nextLook(now, poll, seen), Math.max(now, nextDeadline(state, request))),
+  );
 }
 
 /**

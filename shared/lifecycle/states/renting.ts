@@ -17,7 +17,7 @@ import {
 } from "../judge.ts";
 import { judgeExit, runnerRefused, RUNNER_REFUSED } from "../last-words.ts";
 import { reservedPriceOf, type Attempt, type GateRequest } from "../model.ts";
-import { audit, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
+import { audit, go, ignore, nextLook, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { CreateOutcome, Done, JobFacts, Observation, PodFacts, Task, Want } from "../tasks.ts";
 import { verdict, type Verdict } from "../verdict.ts";
 import { afterAnswer, afterNotFound, type CreateAnswer, type WalkAction } from "../walk.ts";
@@ -363,7 +363,8 @@ export function starting(
   const deadline = (attempt.createSentAt ?? state.stepSince) + limits.startup;
   const poll = proof === null ? limits.watchPoll : limits.testPoll;
   const next: Provisioning = { ...state, attempt, stepTries: state.stepTries + 1, unheardSince };
-  const due = unheardSince === undefined ? Math.min(now + poll, Math.max(now, deadline)) : now + poll;
+  const soon = nextLook(now, poll, seen);
+  const due = unheardSince === undefined ? Math.min(soon, Math.max(now, deadline)) : soon;
   return go(request, next, observeStart(request, attempt), due);
 }
 
