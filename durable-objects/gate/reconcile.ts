@@ -45,7 +45,7 @@ export async function reconcile(
     return false;
   }
   // First: what was said in shadow is no answer any more where the configuration has left it.
-  await reconcileRules(ports, store, github);
+  const rulesRead = await reconcileRules(ports, store, github);
   const pulls = new Map(listed.value.items.map((pull) => [pull.number, pull]));
   const here = store.meta("repository_id");
   const isFork = ({ headRepositoryId }: PullSummary): boolean => here !== null && headRepositoryId !== here;
@@ -60,14 +60,15 @@ export async function reconcile(
       if (!isAt(pulls.get(prNumber), at)) missed.push(at);
       return false;
     };
-    let opened = hands.openIfUnknown(what, { ...fork, hasLeft });
+    const about = { ...fork, rulesRead };
+    let opened = hands.openIfUnknown(what, { ...about, hasLeft });
     // A list may lag, be cut short, or lose one that slipped to another page: what it lacks is read before it is believed gone.
     const gone: Stand[] = [];
     for (const stand of opened === null ? missed : []) if (await isElsewhere(stand, github)) gone.push(stand);
     if (gone.length > 0) {
       const isGone = (other: number, base?: string) =>
         gone.some(({ prNumber, baseRef: its }) => prNumber === other && its === base);
-      opened = hands.openIfUnknown(what, { ...fork, hasLeft: isGone });
+      opened = hands.openIfUnknown(what, { ...about, hasLeft: isGone });
     }
     if (opened !== null) store.count("reconcile.opened");
   }
@@ -104,15 +105,19 @@ async function isElsewhere(stand: Stand, github: GitHubClient): Promise<boolean>
   return read.ok ? !isAt(read.value, stand) : read.error.reason === "not-found";
 }
 
-/** A configuration that changed on the default branch is known here within one round, also when no request reads it. */
-async function reconcileRules(ports: GatePorts, store: Store, github: GitHubClient): Promise<void> {
+/**
+ * A configuration that changed on the default branch is known here within one round, also when no request reads it. True: it was
+ * read, and can be.
+ */
+async function reconcileRules(ports: GatePorts, store: Store, github: GitHubClient): Promise<boolean> {
   const known = store.repository();
-  if (known === null || store.meta("last_config") === null) return;
+  if (known === null || store.meta("last_config") === null) return false;
   const rules = await readRules(github, { repositoryId: known.repository.id });
-  if ("outcome" in rules) return;
+  if ("outcome" in rules) return false;
   const { configHash } = rules.terms;
   ports.sql.transaction(() => {
     store.rememberConfig(configHash, rules.config);
     if (store.meta("last_config") !== configHash) store.setMeta("last_config", configHash);
   });
+  return true;
 }

@@ -46,6 +46,8 @@ export interface Asking {
    * where that decides.
    */
   readonly hasLeft?: (prNumber: number, baseRef?: string) => boolean;
+  /** The configuration was read just now, and it can be. */
+  readonly rulesRead?: boolean;
 }
 
 /**
@@ -65,7 +67,8 @@ export function needsAnswer(ofHead: readonly GateRequest[], asking: Asking): boo
     isOver(last, word, said, asking) ||
     isForAnotherBase(last, said, asking) ||
     isOfOneThatLeft(last, word, asking) ||
-    isForks(last, word, said, asking)
+    isForks(last, word, said, asking) ||
+    isOfBrokenRules(last, word, asking)
   );
 }
 
@@ -306,6 +309,16 @@ function isForks(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[
   // What is not green, a wait for approval for one, is its own to be given back; else it had the green of another.
   const answer = ownAnswer(ofHead, asking);
   return answer === null ? hasSharedTest(ofHead, asking) : !isGreen(answer);
+}
+
+/**
+ * A fork's pull request was turned down while the configuration could not be read, and it can be now. Asked about anew it rents
+ * nothing, and documents of a fork are no longer the red word over the greens at their commit. One from here waits for a push or
+ * a re-run: nobody's money is spent because a file was repaired.
+ */
+function isOfBrokenRules(last: GateRequest, word: Verdict, { prNumber, fork, rulesRead }: Asking): boolean {
+  if (fork !== true || rulesRead !== true || word.kind !== "refused" || last.prNumber !== prNumber) return false;
+  return word.reason === "configuration-invalid" || word.reason === "configuration-missing";
 }
 
 /** Both are known, and differ. */

@@ -68,6 +68,22 @@ const COMPARE = { kind: "reconcile" };
 const OPENS: unknown = expect.objectContaining({ kind: "open" });
 
 describe("the last word about a shared commit", () => {
+  it("is not a fork's of a broken configuration once that can be read again", () => {
+    const asking = { prNumber: 8, baseRef: "stage", fork: true, rulesRead: true };
+    for (const reason of ["configuration-invalid", "configuration-missing"] as const) {
+      const broken = ended("refused", reason, { ...SECOND, admission: null, baseRef: "stage" });
+      expect(needsAnswer([passed, broken], asking)).toBe(true);
+      expect(answerFor([passed, broken], asking)).toBe(null);
+      // Nobody read it, or it is as broken as before.
+      expect(needsAnswer([passed, broken], { ...asking, rulesRead: false })).toBe(false);
+      expect(needsAnswer([passed, broken], { prNumber: 8, baseRef: "stage", fork: true })).toBe(false);
+      // One from here is asked about by a push or a re-run: that may cost money.
+      expect(needsAnswer([passed, broken], { ...asking, fork: false })).toBe(false);
+      expect(needsAnswer([passed, broken], { ...asking, prNumber: 7, baseRef: "main" })).toBe(false);
+    }
+    expect(needsAnswer([passed, fork], asking)).toBe(false);
+  });
+
   it("is no way for a fork's pull request to a test of its own, and stands over no green of another base that was not tested", () => {
     const waved = ended("not-required", "docs-only", forBase("main"));
     // Asked about before, so that only the base is in question.
