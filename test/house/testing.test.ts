@@ -78,7 +78,7 @@ describe("docs/testing.md", () => {
   });
 
   it("counts the mutants as they are, and calls none caught beyond them", () => {
-    const defined = [...read("sim/mutants.ts").matchAll(/^ {4}name: "/gm)].length;
+    const defined = [...read("sim/mutant-list.ts").matchAll(/^ {4}name: "/gm)].length;
     const said =
       /\*\*Mutants\*\*: (\d+) are defined\. (\d+) have been shown caught so far, each within \d+ seeds; (\d+) /.exec(
         page,
