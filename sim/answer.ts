@@ -3,6 +3,8 @@
  * with it, are the product's own; only the platform's `Response` is not made, which would cost more than the call it answers.
  */
 
+import { pauseHere } from "./platform.ts";
+
 /** Headers of either direction, by name without regard to case. */
 export class SimHeaders {
   readonly #values: ReadonlyMap<string, string>;
@@ -36,12 +38,13 @@ class SimBody {
     return this;
   }
 
-  read(): Promise<{ readonly done: boolean; readonly value: Uint8Array | undefined }> {
+  async read(): Promise<{ readonly done: boolean; readonly value: Uint8Array | undefined }> {
     const text = this.#left;
     this.#left = null;
-    return Promise.resolve(
-      text === null || text === "" ? { done: true, value: undefined } : { done: false, value: encoder.encode(text) },
-    );
+    if (text === null || text === "") return { done: true, value: undefined };
+    const pause = pauseHere("a body");
+    if (pause !== null) await pause;
+    return { done: false, value: encoder.encode(text) };
   }
 
   cancel(): Promise<void> {

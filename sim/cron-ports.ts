@@ -22,7 +22,7 @@ import { appKey, type Owner } from "./platform.ts";
 import type { WorldView } from "./view.ts";
 
 /** What of the world cron sees. */
-export type CronWorld = Pick<WorldView, "now" | "skew" | "hosts" | "account" | "runpod"> & {
+export type CronWorld = Pick<WorldView, "now" | "clocks" | "hosts" | "account" | "runpod"> & {
   readonly net: Net;
   board: Board | null;
   readonly isolate: CronIsolate;
@@ -45,7 +45,7 @@ export class CronIsolate {
 
 /** What the duties of one tick have: everything of ours over RPC that may fail, the vendors over the network. */
 export function cronPortsOf(world: CronWorld, log: (entry: Readonly<Record<string, unknown>>) => void): CronPorts {
-  const clock: Clock = { now: () => world.now + world.skew };
+  const clock: Clock = { now: () => world.now + world.clocks.ours(world.now) };
   const { isolate } = world;
   const { owner } = isolate;
   const rpc = <T>(service: string, operation: string, body: () => T | Promise<T>): Promise<T> =>

@@ -58,6 +58,9 @@ export const FAULT_KINDS = [
   "alarm-twice",
   "cron-lost",
   "clock-skew",
+  "clock-drifts",
+  "clock-is-set",
+  "clocks-apart",
   "registry-fails",
   "registry-down",
   "account-down",
@@ -180,6 +183,11 @@ export const FAULT_KINDS = [
   // A push is left alone for a while before anything begins; an open pull request becomes a draft once more.
   "quiet-period",
   "pull-to-draft",
+  // An await of the platform that takes its time: cryptography, a body that arrives.
+  "await-slow",
+  // RunPod shows for a while in its lists, or to a GET, what it has let go.
+  "runpod-ghost-listed",
+  "runpod-ghost-read",
 ] as const;
 
 export type FaultKind = (typeof FAULT_KINDS)[number];
@@ -205,6 +213,8 @@ const THEMES: Readonly<Record<string, readonly string[]>> = {
     "alarm-",
     "cron-",
     "clock-",
+    "clocks-",
+    "await-",
     "registry-",
     "account-",
     "gate-",

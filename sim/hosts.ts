@@ -13,10 +13,11 @@ import { createGitHubClient } from "../shared/github/client.ts";
 import { createEtagCache } from "../shared/github/etag.ts";
 import type { Clock, Millis } from "../shared/ports.ts";
 import { createRunPodClient, type RunPodClient } from "../shared/runpod/client.ts";
+import type { Clocks } from "./clocks.ts";
 import type { Faults } from "./faults.ts";
 import { APP_ID, type Repository } from "./github-model.ts";
 import type { Net } from "./net.ts";
-import { appKey, runAs, type Owner } from "./platform.ts";
+import { appKey, runAs, type Owner, type Pauses } from "./platform.ts";
 import { Prng } from "./prng.ts";
 import type { Scheduler, Timer } from "./scheduler.ts";
 import { simSql, type SimSql } from "./sql.ts";
@@ -33,15 +34,16 @@ export interface HostSurroundings {
   readonly net: () => Net;
   readonly apiKey: string;
   readonly monthlyCapMicros?: number;
-  /** How far this deployment's clock is from the providers'. */
-  readonly skew: Millis;
+  readonly clocks: Clocks;
+  readonly pause: Pauses;
   readonly log: (entry: Readonly<Record<string, unknown>>) => void;
   readonly wrote: (host: GateHost, query: string, bindings: readonly SqlValue[]) => void;
 }
 
 /** An owner whose timers end with it. */
-export function newOwner(scheduler: Scheduler): Owner {
+export function newOwner(scheduler: Scheduler, pauses?: Pauses): Owner {
   const owner: Owner = {
+    ...(pauses === undefined ? {} : { pauses }),
     alive: true,
     inFlight: 0,
     timer: (delay, run) =>
@@ -78,8 +80,8 @@ export class AccountHost {
   constructor(around: HostSurroundings) {
     this.#around = around;
     this.sql = simSql(() => (around.scheduler.activity += 1));
-    this.clock = { now: () => around.scheduler.now + around.skew };
-    this.owner = newOwner(around.scheduler);
+    this.clock = { now: () => around.scheduler.now + around.clocks.ours(around.scheduler.now) };
+    this.owner = newOwner(around.scheduler, around.pause);
     this.account = this.#start();
     this.sweeps = new SweepMemory(this.sql);
     this.turns = new Turns(this.sql);
@@ -90,7 +92,7 @@ export class AccountHost {
     this.owner.alive = false;
     const waiting = [...this.#waiting];
     this.#waiting.clear();
-    this.owner = newOwner(this.#around.scheduler);
+    this.owner = newOwner(this.#around.scheduler, this.#around.pause);
     this.account = this.#start();
     this.sweeps = new SweepMemory(this.sql);
     this.turns = new Turns(this.sql);
@@ -202,9 +204,9 @@ export class GateHost {
         return plain.exec(query, ...bindings);
       },
     };
-    this.clock = { now: () => around.scheduler.now + around.skew };
+    this.clock = { now: () => around.scheduler.now + around.clocks.ours(around.scheduler.now) };
     this.#ids = new Prng(around.seed, `ids of ${repository.id}`);
-    this.owner = newOwner(around.scheduler);
+    this.owner = newOwner(around.scheduler, around.pause);
     this.gate = this.#start();
   }
 
@@ -229,7 +231,7 @@ export class GateHost {
   /** Starts the next instance, if none is up. */
   startNow(): void {
     if (this.up) return;
-    this.owner = newOwner(this.#around.scheduler);
+    this.owner = newOwner(this.#around.scheduler, this.#around.pause);
     this.up = true;
     this.gate = this.#start();
     if (this.#overdue || (this.#alarm !== null && this.#alarm.timer === null)) this.#fire();
@@ -311,7 +313,7 @@ export class GateHost {
   }
 
   #setAlarm(at: Millis): Promise<void> {
-    const { scheduler, faults, rng } = this.#around;
+    const { scheduler, faults, rng, clocks } = this.#around;
     if (this.#alarm?.timer) this.#alarm.timer.cancelled = true;
     if (faults.strikes("alarm-lost", 0.01)) {
       this.#around.trace.note(`an alarm of ${this.repository.name} is lost`);
@@ -319,7 +321,7 @@ export class GateHost {
       return Promise.resolve();
     }
     const late = faults.strikes("alarm-late", 0.03) ? rng.int(1_000, 120_000) : rng.int(0, 10);
-    const instant = at - this.#around.skew + late;
+    const instant = at - clocks.ours(scheduler.now) + late;
     this.#alarm = {
       at,
       timer: scheduler.at(instant, "alarm", () => {

@@ -26,12 +26,23 @@ export interface Owner {
   alive: boolean;
   inFlight: number;
   timer(delay: Millis, run: () => void): Timer;
+  /** What it meets at an await that is no call; nothing where none is given. */
+  readonly pauses?: Pauses;
 }
+
+/** An await that is no call: null lets it go on at once, a promise is waited for, and for an instance that has ended it never settles. */
+export type Pauses = (owner: Owner, what: string) => Promise<void> | null;
 
 const owners = new AsyncLocalStorage<Owner>();
 
 export function runAs<T>(owner: Owner, body: () => T): T {
   return owners.run(owner, body);
+}
+
+/** The await of whoever runs now. */
+export function pauseHere(what: string): Promise<void> | null {
+  const owner = owners.getStore();
+  return owner?.pauses?.(owner, what) ?? null;
 }
 
 const timers = new WeakMap<AbortSignal, Timer>();
@@ -96,7 +107,7 @@ const hashNames: Readonly<Record<string, string>> = { "SHA-256": "sha256", "SHA-
 /** Puts the simulation's platform in place; gives the function that takes it away again. */
 export function installPlatform(): () => void {
   const { subtle } = webcrypto;
-  const own = {
+  const own: Readonly<Record<string, (...given: never[]) => Promise<unknown>>> = {
     digest: async (algorithm: unknown, data: ArrayBuffer | ArrayBufferView): Promise<ArrayBuffer> => {
       const name = typeof algorithm === "string" ? algorithm : (algorithm as { name: string }).name;
       const digest = createHash(hashNames[name.toUpperCase()] ?? "sha256")
@@ -110,7 +121,12 @@ export function installPlatform(): () => void {
     verify: async (_algorithm: unknown, key: unknown, signature: ArrayBufferView, data: ArrayBufferView) =>
       verifies(key, bytesOf(signature), bytesOf(data)),
   };
-  for (const [name, value] of Object.entries(own)) {
+  for (const [name, does] of Object.entries(own)) {
+    const value = async (...given: never[]): Promise<unknown> => {
+      const pause = pauseHere(name);
+      if (pause !== null) await pause;
+      return does(...given);
+    };
     Object.defineProperty(subtle, name, { value, configurable: true, writable: true });
   }
   const real = Object.getOwnPropertyDescriptor(AbortSignal, "timeout");

@@ -40,6 +40,11 @@ export interface VirtualPod {
   livesUntil: Millis;
   /** End of billing. */
   releasedAt: Millis | null;
+  /** Until when lists, and a GET, show it although it is gone. */
+  listedUntil: Millis;
+  readUntil: Millis;
+  /** As what they show it then. */
+  ghost: string;
   /** Nobody deleted it: RunPod lost it. */
   vanished: boolean;
   /** What the machine is told when it goes. */
@@ -53,6 +58,8 @@ export interface RunPodOptions {
   readonly faults: Faults;
   readonly rng: Prng;
   readonly trace: Trace;
+  /** How far RunPod's clock is ahead of virtual time. */
+  readonly clockMs: Millis;
   /** Pods on a page of a list; small ones where none is given, so that pages matter. */
   readonly pageSize?: number;
   readonly onPod: (pod: VirtualPod) => void;
@@ -127,10 +134,11 @@ export class VirtualRunPod implements Server {
       case "createPod":
         return this.#create(request);
       case "listPods": {
-        // Small pages, so that they matter; a cursor names the last pod shown. Nothing that is gone is shown.
+        // Small pages, so that they matter; a cursor names the last pod shown.
         const from = Number(request.query.get("cursor") ?? "0");
         const alive = [...this.pods.entries()].filter(
-          ([index, pod]) => index >= from && pod.releasedAt === null && now >= pod.listedFrom,
+          ([index, pod]) =>
+            index >= from && (pod.releasedAt === null || now < pod.listedUntil) && now >= pod.listedFrom,
         );
         const size = this.#options.pageSize ?? SMALL_PAGE;
         const page = alive.slice(0, size);
@@ -142,7 +150,8 @@ export class VirtualRunPod implements Server {
       }
       case "getPod": {
         const pod = this.#find(request.path);
-        if (pod === undefined || now < pod.knownFrom || pod.releasedAt !== null) return this.#unknown();
+        const gone = pod === undefined || (pod.releasedAt !== null && now >= pod.readUntil);
+        if (gone || now < pod.knownFrom) return this.#unknown();
         return json(200, this.#json(pod));
       }
       case "deletePod":
@@ -157,8 +166,9 @@ export class VirtualRunPod implements Server {
         };
       }
       case "billing": {
-        const from = Date.parse(request.query.get("startTime") ?? "");
-        const until = Date.parse(request.query.get("endTime") ?? "");
+        const { clockMs } = this.#options;
+        const from = Date.parse(request.query.get("startTime") ?? "") - clockMs;
+        const until = Date.parse(request.query.get("endTime") ?? "") - clockMs;
         return json(200, { records: this.pods.flatMap((pod) => this.#bill(pod, from, Math.min(until, now))) });
       }
       case "openapi":
@@ -219,8 +229,13 @@ export class VirtualRunPod implements Server {
 
   release(pod: VirtualPod, why: string): void {
     if (pod.releasedAt !== null) return;
-    pod.releasedAt = this.#options.scheduler.now;
+    const { faults, rng, scheduler } = this.#options;
+    pod.releasedAt = scheduler.now;
+    // A copy that lags has its last state.
+    if (faults.on("runpod-ghost-listed") && rng.chance(0.7)) pod.ghost = pod.status;
     pod.status = "TERMINATED";
+    if (faults.strikes("runpod-ghost-listed", 0.4)) pod.listedUntil = scheduler.now + rng.int(1_000, 90_000);
+    if (faults.strikes("runpod-ghost-read", 0.4)) pod.readUntil = scheduler.now + rng.int(1_000, 90_000);
     this.#options.trace.note(`pod ${pod.id} is released: ${why}`);
     const told = pod.onRelease;
     pod.onRelease = null;
@@ -229,16 +244,17 @@ export class VirtualRunPod implements Server {
 
   /** A record for each UTC day of the pod's life that the question covers. */
   #bill(pod: VirtualPod, from: Millis, until: Millis): readonly Record<string, unknown>[] {
+    const { clockMs } = this.#options;
     const end = Math.min(pod.releasedAt ?? until, until);
     const records: Record<string, unknown>[] = [];
     for (let at = Math.max(pod.createdAt, from); at < end;) {
-      const midnight = (Math.floor(at / DAY_MS) + 1) * DAY_MS;
+      const midnight = (Math.floor((at + clockMs) / DAY_MS) + 1) * DAY_MS - clockMs;
       const to = Math.min(midnight, end);
       records.push({
         podId: pod.id,
         totalAmount: ((to - at) * pod.price) / 3_600_000,
-        startTime: new Date(at).toISOString(),
-        endTime: new Date(to).toISOString(),
+        startTime: this.#shown(at),
+        endTime: this.#shown(to),
       });
       at = to;
     }
@@ -320,6 +336,9 @@ export class VirtualRunPod implements Server {
       deletes: [],
       livesUntil: 0,
       releasedAt: null,
+      listedUntil: 0,
+      readUntil: 0,
+      ghost: "TERMINATED",
       vanished: false,
       onRelease: null,
       said: [],
@@ -378,12 +397,18 @@ export class VirtualRunPod implements Server {
     };
   }
 
+  /** An instant as RunPod's own clock has it. */
+  #shown(instant: Millis): string {
+    return new Date(instant + this.#options.clockMs).toISOString();
+  }
+
   #json(pod: VirtualPod): Record<string, unknown> {
-    const running = pod.status === "RUNNING" || pod.status === "STARTING" || pod.status === "PROVISIONING";
+    const status = pod.releasedAt === null ? pod.status : pod.ghost;
+    const running = status === "RUNNING" || status === "STARTING" || status === "PROVISIONING";
     return {
       id: pod.id,
       name: pod.name,
-      status: pod.status,
+      status,
       actions: [],
       gpu: { id: pod.gpuId, count: 1 },
       cloud: "SECURE",
@@ -391,8 +416,8 @@ export class VirtualRunPod implements Server {
       cudaVersion: "12.8",
       ssh: { proxy: pod.placed ? { host: "x" } : null, direct: null },
       cost: running ? pod.price : 0,
-      createdAt: new Date(pod.createdAt).toISOString(),
-      startedAt: pod.startedAt === null ? null : new Date(pod.startedAt).toISOString(),
+      createdAt: this.#shown(pod.createdAt),
+      startedAt: pod.startedAt === null ? null : this.#shown(pod.startedAt),
       runtime: pod.runtimeUp
         ? { uptime: 1, gpus: [{ util: pod.busy ? 80 : 0 }], cpu: { util: pod.busy ? 50 : 1 } }
         : null,

@@ -1,6 +1,7 @@
 /** What the checkers may look at: the providers' own books, and our stored rows where an invariant speaks of them. */
 import type { Board } from "../durable-objects/board-client.ts";
 import type { Millis } from "../shared/ports.ts";
+import type { Clocks } from "./clocks.ts";
 import type { Faults } from "./faults.ts";
 import type { VirtualGitHub } from "./github.ts";
 import type { CheckRun, Repository } from "./github-model.ts";
@@ -12,7 +13,7 @@ import type { ActOf } from "./worker.ts";
 
 export interface WorldView {
   readonly now: Millis;
-  readonly skew: Millis;
+  readonly clocks: Clocks;
   readonly faults: Faults;
   readonly github: VirtualGitHub;
   readonly runpod: VirtualRunPod;

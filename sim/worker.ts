@@ -17,17 +17,19 @@ import { ok } from "../shared/result.ts";
 import { mountWorkflowApi } from "../worker/workflow-api.ts";
 import { mountSweepApi } from "../worker/workflow-sweep.ts";
 import type { WorkflowGate, WorkflowPorts } from "../worker/workflow-ports.ts";
+import type { Clocks } from "./clocks.ts";
 import { APP_ID } from "./github-model.ts";
 import { DEPLOYMENT, newOwner, type GateHost } from "./hosts.ts";
 import { ISSUER } from "./issuer.ts";
 import type { Net } from "./net.ts";
-import { appKey, runAs, type Owner } from "./platform.ts";
+import { appKey, runAs, type Owner, type Pauses } from "./platform.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { GATE_URL, type Shown } from "./tokens.ts";
 
 export interface WorkerSurroundings {
   readonly scheduler: Scheduler;
-  readonly skew: Millis;
+  readonly clocks: Clocks;
+  readonly pause: Pauses;
   readonly net: Net;
   readonly hosts: readonly GateHost[];
   readonly cron: { readonly board: () => Board | null; readonly tick: () => Promise<TickReport | null> };
@@ -66,13 +68,13 @@ export class WorkerHost {
 
   constructor(around: WorkerSurroundings) {
     this.#around = around;
-    this.owner = newOwner(around.scheduler);
+    this.owner = newOwner(around.scheduler, around.pause);
   }
 
   /** The instance is taken away, with what it had in memory. */
   restart(): void {
     this.owner.alive = false;
-    this.owner = newOwner(this.#around.scheduler);
+    this.owner = newOwner(this.#around.scheduler, this.#around.pause);
     this.#app = null;
   }
 
@@ -97,8 +99,8 @@ export class WorkerHost {
 
   #start(): Hono<{ Bindings: Env }> {
     const { owner } = this;
-    const { scheduler, skew, net, hosts, log } = this.#around;
-    const clock = { now: () => scheduler.now + skew };
+    const { scheduler, clocks, net, hosts, log } = this.#around;
+    const clock = { now: () => scheduler.now + clocks.ours(scheduler.now) };
     const fetch = net.fetchOf("worker", () => owner);
     const made = createGitHubApp(
       { appId: APP_ID, privateKey: appKey(), apiUrl: "https://github.test" },

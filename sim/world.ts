@@ -7,7 +7,9 @@ import { parseWebhook } from "../shared/github/webhook.ts";
 import type { Millis } from "../shared/ports.ts";
 import { podExitSchema, podProofSchema } from "../shared/runpod/pod-words.ts";
 import { Coverage } from "./coverage.ts";
-import { CronIsolate, cronPortsOf } from "./cron-ports.ts";
+import { Clocks, MOST_MS } from "./clocks.ts";
+import { Crashes } from "./crashes.ts";
+import { cronPortsOf, type CronIsolate } from "./cron-ports.ts";
 import { planDisasters } from "./disasters.ts";
 import { Faults, type FaultPlan } from "./faults.ts";
 import { VirtualGitHub } from "./github.ts";
@@ -72,14 +74,12 @@ export class World implements WorldView {
   board: Board | null = null;
   readonly account: AccountHost;
   readonly coverage = new Coverage();
-  readonly skew: Millis;
+  readonly clocks: Clocks;
+  readonly #crashes: Crashes;
   readonly horizonMs: Millis;
   readonly ticks: Millis[] = [];
   readonly skipped = new Set<Millis>();
-  readonly died = new Set<Millis>();
   readonly log: string[] = [];
-  /** Where cron runs. */
-  isolate: CronIsolate;
   violation: Violation | null = null;
   runpodUpSince: Millis;
   readonly #start: Millis;
@@ -99,8 +99,6 @@ export class World implements WorldView {
   readonly #podCalls = new CallRate(POD_CALLS);
   readonly #worker: Owner;
   readonly #isolates: Prng;
-  /** Ticks under way, by their beginning, and where each runs. */
-  readonly #ticking = new Map<Millis, Owner>();
   #nextId = 20_000_000_000;
   #guid = 0;
 
@@ -121,7 +119,7 @@ export class World implements WorldView {
     // A scene needs its time to unfold, and whoever is down for hours must be so within the run.
     if (plan.scene !== null) this.horizonMs = Math.max(this.horizonMs, 3_600_000);
     if (plan.weights.has("gate-down")) this.horizonMs += new Prng(plan.seed, "a longer day").int(0, 200) * 60_000;
-    this.skew = this.faults.strikes("clock-skew", 0.8) ? rng.int(-2_000, 2_000) : 0;
+    this.clocks = new Clocks(this.faults, new Prng(plan.seed, "clocks"), this.#start, this.horizonMs);
     const around = { scheduler, faults: this.faults, trace: this.trace };
     const nextId = (): string => String((this.#nextId += 1));
     const count = fleet?.repositories ?? Math.min(options.maxRepositories, rng.chance(0.3) ? 2 : 1);
@@ -157,6 +155,7 @@ export class World implements WorldView {
     this.runpod = new VirtualRunPod({
       ...around,
       rng: new Prng(plan.seed, "runpod"),
+      clockMs: this.clocks.runpod,
       ...(fleet === undefined ? {} : { pageSize: 200 }),
       onPod: (pod) => this.#rented(pod),
     });
@@ -168,7 +167,7 @@ export class World implements WorldView {
       this.trace,
       { "github.test": this.github, "runpod.test": this.runpod, "issuer.test": this.issuer },
       {
-        boundary: (owner, phase, operation) => this.#boundary(owner, phase, operation),
+        boundary: (owner, phase, operation) => void this.#crashes.boundary(owner, phase, operation),
         performing: (server, operation, request) => {
           this.coverage.call(`${server.name} ${operation}`);
           for (const checker of options.checkers) {
@@ -184,7 +183,16 @@ export class World implements WorldView {
       },
     );
     this.#worker = newOwner(scheduler);
-    this.isolate = new CronIsolate(newOwner(scheduler));
+    this.#crashes = new Crashes({
+      ...around,
+      coverage: this.coverage,
+      hosts: this.hosts,
+      net: () => this.net,
+      worker: () => this.worker,
+      account: () => this.account,
+    });
+    const { clocks } = this;
+    const { pause } = this.#crashes;
     this.#isolates = new Prng(plan.seed, "isolates");
     this.#people = new People({
       seed: plan.seed,
@@ -192,10 +200,10 @@ export class World implements WorldView {
       horizonMs: this.horizonMs,
       maxPulls: options.maxPulls,
     });
-    const { net, issuer, skew, hosts } = this;
+    const { net, issuer, hosts } = this;
     const log = (entry: Readonly<Record<string, unknown>>): void => this.#logged(entry);
     const cron = { board: () => this.board, tick: () => this.#tick() };
-    this.worker = new WorkerHost({ scheduler, skew, net, hosts, cron, log });
+    this.worker = new WorkerHost({ scheduler, clocks, pause, net, hosts, cron, log });
     const jobs = new HostedJobs({
       seed: plan.seed,
       ...around,
@@ -219,7 +227,8 @@ export class World implements WorldView {
       net: () => this.net,
       apiKey: this.runpod.apiKey,
       ...(fleet === undefined ? {} : { monthlyCapMicros: 10_000_000_000 }),
-      skew: this.skew,
+      clocks,
+      pause,
       log: (entry) => this.#logged(entry),
       wrote: (host, query, bindings) => this.coverage.wrote(host.repository.id, query, bindings),
     };
@@ -254,6 +263,15 @@ export class World implements WorldView {
       setPaused: (paused) => this.account.account.setPaused(paused),
     }).heal;
     this.#cronLater();
+  }
+
+  /** Where cron runs. */
+  get isolate(): CronIsolate {
+    return this.#crashes.isolate;
+  }
+
+  get died(): ReadonlySet<Millis> {
+    return this.#crashes.died;
   }
 
   get now(): Millis {
@@ -323,15 +341,19 @@ export class World implements WorldView {
       ({ repository, gate }) =>
         repository.sharedHeads.size === 0 ||
         repository.standing !== "ok" ||
-        Number(gate.store.meta("reconciled_at") ?? "0") - this.skew > this.#healedAt,
+        Number(gate.store.meta("reconciled_at") ?? "0") - MOST_MS > this.#healedAt,
     );
     return compared && this.#options.checkers.every((checker) => (checker.owed?.(this) ?? null) === null);
   }
 
   #report(checker: Checker, what: string | null): void {
     if (what === null || this.violation !== null) return;
-    this.violation = { checker: checker.name, what, at: this.now - this.#start };
-    this.trace.note(`VIOLATION of ${checker.name}: ${what}`);
+    this.#violated(checker.name, what);
+  }
+
+  #violated(checker: string, what: string): void {
+    this.violation = { checker, what, at: this.now - this.#start };
+    this.trace.note(`VIOLATION of ${checker}: ${what}`);
   }
 
   #host(index: number): GateHost {
@@ -342,38 +364,6 @@ export class World implements WorldView {
 
   // Our own platform.
 
-  #boundary(owner: Owner, phase: string, operation: string): void {
-    const host = this.hosts.find((one) => one.owner === owner);
-    if (host !== undefined && host.up && this.faults.strikes("crash-gate", 0.004)) {
-      const stream = this.faults.stream("crash-gate");
-      this.trace.note(`crash of ${host.repository.name} when ${operation} is ${phase}`);
-      const down = stream.chance(0.7) ? stream.int(0, 3_000) : stream.int(3_000, 600_000);
-      this.scheduler.in(0, "crash", () => {
-        if (host.owner === owner) host.crash(down);
-      });
-    }
-    if (host !== undefined && phase === "asked" && operation === "reserve") {
-      const { faults } = this;
-      if (faults.strikes("account-overloaded", 0.15))
-        this.net.takeDown("account", faults.stream("account-overloaded").int(5_000, 1_200_000));
-    }
-    if (owner === this.worker.owner && this.faults.strikes("crash-worker", 0.05)) {
-      this.scheduler.in(0, "crash", () => {
-        if (this.worker.owner === owner) this.worker.restart();
-      });
-    }
-    if (owner === this.isolate.owner && this.faults.strikes("crash-cron", 0.01)) {
-      this.scheduler.in(0, "crash", () => {
-        if (this.isolate.owner === owner) this.#crashCron(`${operation} is ${phase}`);
-      });
-    }
-    if (owner === this.account.owner && this.faults.strikes("crash-account", 0.02)) {
-      this.scheduler.in(0, "crash", () => {
-        if (this.account.owner === owner) this.account.crash();
-      });
-    }
-  }
-
   #cronLater(): void {
     this.scheduler.in(60_000 + this.#rng.int(-2_000, 2_000), "cron", () => {
       this.#cronLater();
@@ -383,29 +373,15 @@ export class World implements WorldView {
     });
   }
 
-  /** The isolate ends with the tick that it runs: nobody tells the account of that sweep's end, once or twice. */
-  #crashCron(when: string): void {
-    const { owner } = this.isolate;
-    this.trace.note(`cron ends when ${when}`);
-    owner.alive = false;
-    this.isolate = new CronIsolate(newOwner(this.scheduler));
-    for (const [began, where] of this.#ticking) {
-      if (where !== owner) continue;
-      this.#ticking.delete(began);
-      this.died.add(began);
-      for (let times = 0; times < 2; times += 1)
-        this.net.unheard.push({ service: "account", operation: "endSweep", at: this.now });
-    }
-  }
-
   /** Cron's duties, at their minute or because a hosted job asked. */
   async #tick(): Promise<TickReport | null> {
-    if (this.#isolates.chance(NEW_ISOLATE)) this.isolate = new CronIsolate(newOwner(this.scheduler));
+    const crashes = this.#crashes;
+    if (this.#isolates.chance(NEW_ISOLATE)) crashes.renew();
     this.scheduler.activity += 1;
     const began = this.now;
-    this.#ticking.set(began, this.isolate.owner);
+    crashes.ticking.set(began, this.isolate.owner);
     const report = await runAs(this.isolate.owner, () => runCron(cronPortsOf(this, (entry) => this.#logged(entry))));
-    this.#ticking.delete(began);
+    crashes.ticking.delete(began);
     if (report?.reap?.kind === "skipped") this.skipped.add(began);
     for (const { reason } of report?.reap?.reaped ?? []) this.coverage.reason(reapReasonCode(reason));
     return report;

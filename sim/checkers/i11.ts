@@ -82,7 +82,7 @@ function healthy(pod: VirtualPod, run: Run, limits: Readonly<Record<string, numb
   if (job?.status !== "in_progress" || job.runnerId === "31337" || run.attempt !== 1 || run.cancelAsked || run.gone)
     return false;
   const testing = job.steps[2]?.status === "in_progress";
-  const age = world.now - pod.createdAt + Math.abs(world.skew) + SLACK_MS;
+  const age = world.now - pod.createdAt + world.clocks.widest + SLACK_MS;
   // A test step that began seconds ago may not have been read yet.
   const setup = (limits["setup"] ?? SETUP_MS / 1000) * 1000;
   const lifetime = Math.min(limits["lifetime"] ?? Infinity, limits["backstop"] ?? Infinity, LIFETIME_MS / 1000) * 1000;
@@ -115,7 +115,7 @@ const PACE_MS = 90_000;
  * quota (12150) or its pace (51240), or the job began while the last look waited for its answer (51195).
  */
 function unseen(pod: VirtualPod, run: Run, looks: Looks, world: WorldView): boolean {
-  const age = world.now - pod.askedAt + Math.abs(world.skew);
+  const age = world.now - pod.askedAt + world.clocks.widest;
   if (age < ACCEPTANCE_MS || age >= ACCEPTANCE_MS + ACCEPTANCE_SLACK_MS) return false;
   const job = run.jobs.at(-1)?.[0];
   const begun = job?.startedAt ?? world.now;

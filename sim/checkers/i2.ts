@@ -74,13 +74,13 @@ class Asked {
     return before && ends.length >= 2;
   }
 
-  /** What the proof lacks that this line claims, `skew` being how far the product's clock is from the providers'. */
-  missing({ pod_id, closed_at, proven_at }: Line, skew: number): string | null {
+  /** What the proof lacks that this line claims; its times are the product's. */
+  missing({ pod_id, closed_at, proven_at }: Line, clocks: WorldView["clocks"]): string | null {
     if (closed_at === null || proven_at === null) return "an end";
-    const from = closed_at - skew;
-    const to = proven_at - skew;
+    const { earliest: from, latest } = clocks.when(closed_at);
+    const to = clocks.when(proven_at).latest;
     const ordered = this.#orders.get(pod_id);
-    if (ordered === undefined || ordered > from) return "an order to delete it";
+    if (ordered === undefined || ordered > latest) return "an order to delete it";
     if ((this.#reads.get(pod_id) ?? []).every((at) => at < from || at > to))
       return "a look at the pod after the DELETE";
     const lists = this.lists.filter((at) => at >= from && at <= to);
@@ -126,7 +126,7 @@ export function i2(): Checker {
         const line = mine[0];
         if (line === undefined || line.closed_at === null || line.proven_at === null)
           return `${pod.id} has no closing line in the ledger`;
-        const missing = asked.missing(line, world.skew);
+        const missing = asked.missing(line, world.clocks);
         if (missing !== null) return `${pod.id} is called gone without ${missing}`;
         const listAt = asked.listAfter(pod.releasedAt + CYCLE_MS);
         const order = { unsaid: asked.isUnsaid(world, pod.id), lastAt: asked.lastOrderFor(pod.id), listAt };
@@ -199,7 +199,7 @@ function estimateProblem(world: WorldView, pod: Pod, micros: number | null, orde
   const bill = world.runpod.billed(pod);
   // A create or a delete takes a minute at most before its caller gives up.
   const calm = world.faults.plan.weights.size === 0;
-  const boundMs = 2_000 + Math.abs(world.skew) * 2 + (calm ? 1_000 : 150_000);
+  const boundMs = 2_000 + world.clocks.widest * 2 + (calm ? 1_000 : 150_000);
   const worth = (ms: number): number => (ms * pod.price * 1_000_000) / 3_600_000;
   // A pod that came late and was adopted is reckoned from our order on, and one whose DELETE was answered to a gate that had
   // crashed to the next look: more than the bill, and never less.

@@ -3,6 +3,7 @@
  * and held against the lock as it is stored, and against the providers' books: whoever buys a pod or starts a GPU run held the
  * lock when it asked, so a stale holder's orders reach nobody.
  */
+import type { Span } from "../clocks.ts";
 import { EXECUTE } from "../github-model.ts";
 import type { GateHost } from "../hosts.ts";
 import type { NetRequest } from "../net.ts";
@@ -87,13 +88,13 @@ function read(book: Book, host: GateHost, world: WorldView): string | null {
   for (const row of rows) {
     book.read = row.seq;
     // When it was so, not when this looked: a day's checkers look now and then.
-    const wrong = entry(book, row, row.at - world.skew);
+    const wrong = entry(book, row, world.clocks.when(row.at));
     if (wrong !== null) return `${host.repository.name}: ${wrong}`;
   }
   return null;
 }
 
-function entry(book: Book, row: Row, now: number): string | null {
+function entry(book: Book, row: Row, now: Span): string | null {
   const id = row.request_id ?? "";
   switch (row.act) {
     case "lock.enqueue":
@@ -110,7 +111,7 @@ function entry(book: Book, row: Row, now: number): string | null {
       book.waiting.shift();
       book.holder = id;
       book.fence = fence;
-      book.held.push({ by: id, from: now, until: Infinity });
+      book.held.push({ by: id, from: now.earliest, until: Infinity });
       return null;
     }
     case "lock.release": {
@@ -119,7 +120,7 @@ function entry(book: Book, row: Row, now: number): string | null {
         return `${id} released a lock that ${book.holder ?? "nobody"} holds`;
       book.holder = null;
       const last = book.held.at(-1);
-      if (last !== undefined) last.until = now;
+      if (last !== undefined) last.until = now.latest;
       return null;
     }
     default:

@@ -44,6 +44,9 @@ export function pod(more: Partial<VirtualPod> = {}): VirtualPod {
     deletes: [],
     livesUntil: 0,
     releasedAt: null,
+    listedUntil: 0,
+    readUntil: 0,
+    ghost: "TERMINATED",
     vanished: false,
     onRelease: null,
     said: [],
@@ -178,7 +181,7 @@ export function world(
   };
   return {
     now: more.now ?? 0,
-    skew: 0,
+    clocks: { ours: () => 0, when: (told: number) => ({ earliest: told, latest: told }), widest: 0 },
     faults: { healed: more.healed ?? true, plan: { weights: new Map() }, struck: new Map() },
     github: { repositories: [repo], tokens: new Set(["ghs_token"]) },
     runpod: {
