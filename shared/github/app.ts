@@ -25,7 +25,7 @@ import {
   type GitHubCall,
 } from "./call.ts";
 import { parseExactJson } from "./exact-json.ts";
-import type { GitHubFailure } from "./failure.ts";
+import { failureClass, type GitHubFailure } from "./failure.ts";
 import { githubId } from "./schema.ts";
 import { narrowed, purposeOf, type Purpose, type TokenScope } from "./purpose.ts";
 import { createInstallationTokens, joined } from "./tokens.ts";
@@ -214,7 +214,8 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
     if (token.ok) return ok({ scope, token: token.value });
     if (!STALE.includes(token.error.reason)) return token;
     const found = await discover(repository);
-    if (!found.ok || found.value === installation.value) return token;
+    if (!found.ok) return isUndecided(found.error) ? found : token;
+    if (found.value === installation.value) return token;
     const moved = { ...scope, installationId: found.value };
     const second = await tokens.get(moved);
     return second.ok ? ok({ scope: moved, token: second.value }) : second;
@@ -236,7 +237,8 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
     if (refusal.reason !== "not-found" && refusal.reason !== "forbidden") return null;
     if (isVouchedFor(repository)) return null;
     const found = await discover(repository);
-    if (!found.ok || found.value === used.scope.installationId) return null;
+    if (!found.ok) return isUndecided(found.error) ? found : null;
+    if (found.value === used.scope.installationId) return null;
     return access(repository, used.scope.purpose);
   }
 
@@ -263,6 +265,11 @@ export function createGitHubApp(config: GitHubAppConfig, deps: GitHubAppDeps): R
   }
 
   return ok({ asApp, asInstallation, asRepository, installationOf });
+}
+
+/** Whether the App has a place here could not be asked, so that it may: a "not found" on the way there says nothing yet (I11). */
+function isUndecided(failure: GitHubFailure): boolean {
+  return failureClass(failure) === "retry-later";
 }
 
 function nothing(): void {}

@@ -299,9 +299,12 @@ function isOfOneThatLeft(last: GateRequest, word: Verdict, { prNumber, baseRef, 
   return (ofItAlone || isOfOtherBases(last, baseRef)) && hasLeft?.(last.prNumber) === true;
 }
 
+/** For what none but a fork's pull request is refused: it is one, or its repository was deleted. */
+const OF_A_FORK: readonly string[] = ["fork", "head-repository-gone"];
+
 /** A fork's refusal over what a pull request from here was tested for: that was earned, and is asked for once more. */
 function isForks(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[], asking: Asking): boolean {
-  if (asking.fork !== false || word.kind !== "refused" || word.reason !== "fork") return false;
+  if (asking.fork !== false || word.kind !== "refused" || !OF_A_FORK.includes(word.reason)) return false;
   // One from here may be refused for a fork's sake as well: that word is its own.
   if (last.prNumber === asking.prNumber || last.heldBy !== undefined) return false;
   const own = ofHead.findLast(({ prNumber }) => prNumber === asking.prNumber);

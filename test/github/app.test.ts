@@ -277,6 +277,18 @@ describe("the installation of a repository", () => {
     expect(stub.calls(QUESTION)).toHaveLength(4);
   });
 
+  it.each([
+    ["token", { [MINT]: refused(404), [QUESTION]: () => json({}) }],
+    ["call", { [QUESTION]: refused(404) }],
+  ])("is not called gone by a %s's 404 while the look-up fails", async (_what, answers) => {
+    let down = true;
+    const stub = stubGitHub({ [LOOK_UP]: () => (down ? refused(502)() : refused(404)()), ...answers });
+    const app = stubApp(stub);
+    expect(await app.asRepository(REPOSITORY, question)).toMatchObject({ ok: false, error: { reason: "server" } });
+    down = false;
+    expect(await app.asRepository(REPOSITORY, question)).toMatchObject({ ok: false, error: { reason: "not-found" } });
+  });
+
   it("that is gone gives the refusal of the token, after one look-up", async () => {
     const stub = stubGitHub({ [MINT]: refused(404), [LOOK_UP]: refused(404), [QUESTION]: () => json({}) });
     expect(await stubApp(stub).asRepository(REPOSITORY, question)).toEqual({

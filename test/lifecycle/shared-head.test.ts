@@ -214,6 +214,15 @@ describe("what is owed at a shared commit although somebody came between", () =>
     expect(answerFor([waits, fork], asking)).toBe(waits);
   });
 
+  it("is the green that the refusal of a fork was put over whose repository is gone", () => {
+    const recovery = { ...SECOND, kind: "recovery", admission: null, baseRef: "stage" } as const;
+    const asking = { prNumber: 7, baseRef: "main", fork: false };
+    const deleted = ended("refused", "head-repository-gone", recovery);
+    expect(needsAnswer([passed, deleted], asking)).toBe(true);
+    expect(answerFor([passed, deleted], asking)).toBe(passed);
+    expect(needsAnswer([passed, deleted], { ...asking, prNumber: 8, baseRef: "stage", fork: true })).toBe(false);
+  });
+
   it("is approved in the name of the pull request that waits, whoever's check was pressed since", () => {
     const waits = ended("awaiting-approval", "awaiting-approval", { ...forBase("main"), ...third, prNumber: 7 });
     const label = { terms: { ...TERMS, start: "label", startWord: "run-gpu" } } as const;
