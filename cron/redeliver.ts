@@ -69,8 +69,9 @@ export async function redeliver(ports: RedeliverPorts, clock: Clock): Promise<Re
   forgetOld(memory, now, problems);
   const seen = await readPages(memory, ports, now);
   problems.push(...seen.problems);
-  const asked = await askAgain(memory, ports, clock, problems);
-  const more = seen.kind === "part";
+  const { asked, left } = await askAgain(memory, ports, clock, problems);
+  // After an hour in which nobody listened there are more than one tick can ask for: the next one goes on, not the next turn.
+  const more = seen.kind === "part" || left;
   await ports.turns.keep(REDELIVER, JSON.stringify(shortened(memory)), more);
   return { kind: seen.kind, read: seen.read, asked, waiting: Object.keys(memory.waiting).length, problems };
 }
@@ -150,15 +151,20 @@ function newer(a: string, b: string): string {
   return BigInt(a) >= BigInt(b) ? a : b;
 }
 
-async function askAgain(memory: Memory, ports: RedeliverPorts, clock: Clock, problems: string[]): Promise<number> {
+/** Asks for as many as one tick may. `left`: others are due as well. */
+async function askAgain(
+  memory: Memory,
+  ports: RedeliverPorts,
+  clock: Clock,
+  problems: string[],
+): Promise<{ readonly asked: number; readonly left: boolean }> {
   const now = clock.now();
   const due = Object.entries(memory.waiting)
     .filter(([, one]) => one.nextAt <= now)
     // Oldest first: they are the first that GitHub forgets.
-    .toSorted(([, a], [, b]) => a.at - b.at)
-    .slice(0, ASKS);
+    .toSorted(([, a], [, b]) => a.at - b.at);
   let asked = 0;
-  for (const [guid, one] of due) {
+  for (const [guid, one] of due.slice(0, ASKS)) {
     const answer = await ports.github.redeliver(one.id);
     if (answer.ok) {
       asked += 1;
@@ -171,7 +177,7 @@ async function askAgain(memory: Memory, ports: RedeliverPorts, clock: Clock, pro
       problems.push(`GitHub did not take the order for delivery ${guid}: ${answer.error.reason}.`);
     }
   }
-  return asked;
+  return { asked, left: asked > 0 && due.length > ASKS };
 }
 
 function shortened(memory: Memory): Memory {

@@ -78,7 +78,7 @@ export function startCi(
     repository.onCi?.({ sha, branch, by, event });
     const took = rng.int(10_000, 120_000);
     scheduler.in(took, "ci ends", () => {
-      const bad = faults.strikes("pre-gate-fails", 0.1);
+      const bad = faults.strikes("pre-gate-fails", 0.2);
       for (const job of run.jobs[0] ?? []) {
         finishJob(repository, run, job, bad && job.name === "clippy" ? "failure" : "success");
       }

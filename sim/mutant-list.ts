@@ -17,6 +17,7 @@ const FORK_OVER_GREEN =
 const TEARDOWN = "shared/lifecycle/teardown.ts";
 const RENTING = "shared/lifecycle/states/renting.ts";
 const JUDGE = "shared/lifecycle/judge.ts";
+const AGGREGATOR = "shared/policy/aggregator.ts";
 const GATE = "durable-objects/gate/gate.ts";
 const LOCK = "durable-objects/gate/lock.ts";
 const PERFORM = "durable-objects/gate/perform.ts";
@@ -533,6 +534,60 @@ export const MUTANTS: readonly Mutant[] = [
     replace: "  return store.meta(runId) !== null && store",
     seeds: 60,
     faults: ["user-reruns", "runpod-lives-on", "pod-lost-mid-job"],
+  },
+  {
+    name: "reuse-under-other-rules",
+    kind: "I4",
+    file: "shared/policy/reuse.ts",
+    find: " && a.configHash === b.configHash;",
+    replace: ";",
+    seeds: 60,
+    faults: ["config-changes", "empty-commit", "pull-closes", "pull-reopens"],
+  },
+  {
+    name: "foreign-check-counts",
+    kind: "N97, I4",
+    file: AGGREGATOR,
+    find: "producer !== undefined && check.appId !== producer",
+    replace: "producer !== undefined && check.appId === null",
+    seeds: 60,
+    faults: ["own-lanes", "foreign-check", "pre-gate-fails"],
+  },
+  {
+    name: "older-check-speaks",
+    kind: "N100, I4",
+    file: AGGREGATOR,
+    find: "other === undefined || isNewer(check, other)",
+    replace: "other === undefined || isNewer(other, check)",
+    seeds: 60,
+    faults: ["own-lanes", "pre-gate-fails", "user-reruns"],
+  },
+  {
+    name: "suspicion-forgotten",
+    kind: "N30, I3",
+    file: "cron/reap.ts",
+    find: "    await owed.end(observations, budget.cursor);",
+    replace: "    await owed.end({}, budget.cursor);",
+    seeds: 60,
+    faults: ["twin-deployment"],
+  },
+  {
+    name: "nothing-asked-again",
+    kind: "N49",
+    file: "cron/redeliver.ts",
+    find: '  if (status === "OK") {',
+    replace: '  if (status !== "") {',
+    seeds: 60,
+    faults: ["hook-dropped", "operator-acts"],
+  },
+  {
+    name: "owed-removal-forgotten",
+    kind: "N161, I2",
+    file: "durable-objects/account/sweep-memory.ts",
+    find: "      return owed.filter((removal) => !this.#keep(removal)).map((removal) => removal.podId);",
+    replace: "      for (const removal of owed) dropMeta(this.#sql, OWED + removal.podId);\n      return [];",
+    seeds: 60,
+    faults: ["gate-down", "run-vanishes", "job-hangs"],
   },
   {
     name: "answers-go-back-and-forth",

@@ -432,10 +432,9 @@ export class World implements WorldView {
     };
     const { faults } = this;
     const stream = faults.stream("hook-delayed");
-    const sent = { repository, what, text };
     if (faults.strikes("hook-dropped", 0.15)) {
       this.trace.note(`webhook ${hook.event} ${String(action)} is lost`);
-      this.#sent.set(guid, sent);
+      this.#sent.set(guid, { repository, what, text });
       this.#book.write(what, false, "Timed out");
       return;
     }
@@ -444,7 +443,6 @@ export class World implements WorldView {
       return;
     }
     const delay = faults.strikes("hook-delayed", 0.3) ? stream.int(1_000, 600_000) : this.#rng.int(100, 2_000);
-    this.#sent.set(guid, sent);
     this.#post(repository, what, text, delay, false);
     if (faults.strikes("hook-doubled", 0.2)) {
       const twin = faults.stream("hook-doubled");
@@ -458,6 +456,7 @@ export class World implements WorldView {
 
   #post(repository: Repository, what: HookDelivered, text: string, delay: Millis, redelivery: boolean): void {
     const { event, guid } = what;
+    this.#sent.set(guid, { repository, what, text });
     this.scheduler.in(delay, `webhook ${event}`, () => {
       const host = this.hosts.find((one) => one.repository === repository);
       const parsed = parseWebhook({ event, guid, text });

@@ -55,6 +55,11 @@ class Asked {
     return this.#answered.find((asked) => asked > at) ?? at;
   }
 
+  /** The account has taken note of its removal. */
+  isRemembered(podId: string): boolean {
+    return this.#remembered.has(podId);
+  }
+
   /** The last order of all; null where it says nothing of what is booked, because the account remembers the one that counted. */
   lastOrderFor(podId: string): number | null {
     return this.#remembered.has(podId) ? null : (this.#lastOrders.get(podId) ?? null);
@@ -129,7 +134,12 @@ export function i2(): Checker {
         const missing = asked.missing(line, world.clocks);
         if (missing !== null) return `${pod.id} is called gone without ${missing}`;
         const listAt = asked.listAfter(pod.releasedAt + CYCLE_MS);
-        const order = { unsaid: asked.isUnsaid(world, pod.id), lastAt: asked.lastOrderFor(pod.id), listAt };
+        const order = {
+          unsaid: asked.isUnsaid(world, pod.id),
+          lastAt: asked.lastOrderFor(pod.id),
+          listAt,
+          remembered: asked.isRemembered(pod.id),
+        };
         const wrong = estimateProblem(world, pod, line.estimate_micros, order);
         if (wrong !== null) return wrong;
       }
@@ -164,6 +174,8 @@ interface Order {
   readonly lastAt: number | null;
   /** When a list was asked for, and seen, in which cron could have missed it. */
   readonly listAt: number;
+  /** The account knows of it, and tells whoever looks later. */
+  readonly remembered: boolean;
 }
 
 /** From one look of cron to the next. */
@@ -211,7 +223,8 @@ function estimateProblem(world: WorldView, pod: Pod, micros: number | null, orde
   const pauseMs = calm ? 0 : Math.max(0, knownAt - (pod.releasedAt ?? 0));
   const lateMs = pod.late ? pod.createdAt - pod.askedAt : 0;
   const { weights } = world.faults.plan;
-  const crashMs = weights.has("gate-down") ? DOWN_MS : weights.has("crash-gate") ? CRASH_MS : 0;
+  const downMs = weights.has("gate-down") ? DOWN_MS : weights.has("crash-gate") ? CRASH_MS : 0;
+  const crashMs = order.remembered ? 0 : downMs;
   // So is one that cron removed and could tell nobody of: the gate reckons to its own look.
   const highest =
     pod.vanished || order.unsaid || last === undefined ? Infinity : worth(boundMs + lateMs + crashMs + pauseMs);

@@ -35,10 +35,13 @@ export function i3(): Checker {
 const LOOKS = 4;
 const SLACK_MS = 60_000;
 
+/** What makes such pods, and hinders nobody who looks at them. */
+const HARMLESS: ReadonlySet<string> = new Set(["runpod-late-pod", "twin-deployment"]);
+
 function isLeftOver(pod: VirtualPod, world: WorldView): boolean {
   if (!pod.late || pod.deletes.length > 0 || pod.env["GPU_GATE_KEEP"] === "true") return false;
   const { healed, plan } = world.faults;
-  if (!healed && [...plan.weights.keys()].some((kind) => kind !== "runpod-late-pod")) return false;
+  if (!healed && [...plan.weights.keys()].some((kind) => !HARMLESS.has(kind))) return false;
   const visible = Math.max(pod.createdAt, pod.listedFrom, world.runpodUpSince);
   const look = looksSince(world, visible)[LOOKS - 1];
   return look !== undefined && world.now > look + SLACK_MS;

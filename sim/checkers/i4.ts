@@ -3,6 +3,7 @@
  * ran its tests on a machine bought for it, which is gone by now; or, said to be reused, such a job of another request on
  * the identical tree under the identical rules. Merge groups and validations are held to the same.
  */
+import type { Millis } from "../../shared/ports.ts";
 import type { CheckRun, File, Pull, Repository, Run } from "../github-model.ts";
 import { EXECUTE } from "../github-model.ts";
 import { podsOf, type Checker, type WorldView } from "../view.ts";
@@ -18,7 +19,7 @@ export function i4(): Checker {
       if (check.conclusion === "neutral" || check.conclusion === "skipped")
         return `a check concluded as ${check.conclusion}`;
       if (check.conclusion !== "success" || check.name.endsWith("(shadow)")) return null;
-      return check.name === AGGREGATE ? aggregateProblem(repository, check) : successProblem(world, repository, check);
+      return check.name === AGGREGATE ? null : successProblem(world, repository, check);
     },
   };
 }
@@ -73,7 +74,7 @@ function successProblem(world: WorldView, repository: Repository, check: CheckRu
       ? contained(repository, check.headSha, record.revision)
       : subject.revisions;
   if (record?.state.kind === "concluded" && record.state.verdict.kind === "reused")
-    return reuseProblem(world, repository, check, revisions);
+    return reuseProblem(world, repository, check, revisions, record.openedAt - world.clocks.widest);
   return evidenceProblem(world, repository, request, revisions);
 }
 
@@ -107,13 +108,13 @@ function reuseProblem(
   repository: Repository,
   check: CheckRun,
   revisions: readonly string[],
+  askedAt: Millis,
 ): string | null {
   const trees = new Set(revisions.map((sha) => repository.treeOf(sha)));
   const rulesOf = (sha: string): string | undefined => repository.mainHistory.find((one) => one.sha === sha)?.rules;
-  // Read inside the lock, at most so long before this check was written.
-  const lately = world.now - REUSE_READ_MS;
+  // Those that held when it was asked about, or came since: it reads them before it looks for an earlier success.
   const present = repository.mainHistory
-    .filter((one, index, all) => (all[index + 1]?.at ?? Infinity) >= lately)
+    .filter((_one, index, all) => (all[index + 1]?.at ?? Infinity) >= askedAt)
     .map((one) => one.rules);
   const found = [...repository.runs.values()].some((run) => {
     if (run.path !== EXECUTE || !trees.has(repository.treeOf(run.inputs["tested_sha"] ?? ""))) return false;
@@ -123,9 +124,6 @@ function reuseProblem(
   });
   return found ? null : `${check.headSha.slice(0, 8)} reuses a success that its tree never had under these rules`;
 }
-
-/** Between the look at earlier successes and the check lie answers that may fail for long. */
-const REUSE_READ_MS = 4 * 3_600_000;
 
 function evidenceProblem(
   world: WorldView,
@@ -160,14 +158,4 @@ export function runProblem(
   if (pods.some((pod) => pod.releasedAt === null)) return "its pod is not gone";
   const wrong = pods.find((pod) => pod.realGpu !== pod.askedGpu);
   return wrong === undefined ? null : `its machine has a ${wrong.realGpu} instead of a ${wrong.askedGpu}`;
-}
-
-/** The aggregator's success needs the check that must report: by Actions, on this head, green. */
-function aggregateProblem(repository: Repository, check: CheckRun): string | null {
-  const clippy = [...repository.checks.values()].filter(
-    (one) => one.headSha === check.headSha && one.name === "clippy",
-  );
-  return clippy.some((one) => one.conclusion === "success")
-    ? null
-    : `'${AGGREGATE}' is green on ${check.headSha.slice(0, 8)} without a green clippy`;
 }

@@ -1,5 +1,6 @@
 /** The checkers of one run: fresh ones, since each keeps what it has seen. */
 import type { Checker } from "../view.ts";
+import { aggregator } from "./aggregator.ts";
 import { i1 } from "./i1.ts";
 import { i2 } from "./i2.ts";
 import { i3 } from "./i3.ts";
@@ -12,6 +13,7 @@ import { i9 } from "./i9.ts";
 import { i10 } from "./i10.ts";
 import { i11 } from "./i11.ts";
 import { i12 } from "./i12.ts";
+import { n49 } from "./n49.ts";
 import { n72 } from "./n72.ts";
 import { ownRuns } from "./own-runs.ts";
 import { sharedHeads } from "./shared-heads.ts";
@@ -31,6 +33,8 @@ export function checkersFor(): readonly Checker[] {
     i10(),
     i11(),
     i12(),
+    aggregator(),
+    n49(),
     n72(),
     ownRuns(),
     sharedHeads(),

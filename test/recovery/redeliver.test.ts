@@ -8,7 +8,7 @@ import { newWebhookSecret, startLocalGitHub, type LocalGitHub } from "../../loca
 import type { RepositoryControl } from "../../local/github/index.ts";
 import { createGitHubApp } from "../../shared/github/app.ts";
 import { createGitHubAppClient, type HookDelivery } from "../../shared/github/app-client.ts";
-import { ok } from "../../shared/result.ts";
+import { err, ok } from "../../shared/result.ts";
 import { systemClock } from "../../shared/ports.ts";
 import { nodeSql } from "../support/node-sql.ts";
 
@@ -224,14 +224,28 @@ describe("a list of many pages", () => {
     expect(pages() - before).toBeLessThanOrEqual(4);
   });
 
-  it("asks for a bounded number a turn, the oldest first", async () => {
+  it("asks for a bounded number a tick, the oldest first, and for the next with the next tick", async () => {
     const { github, asked } = stub(100, 100, 2);
     let now = Date.now();
     const ports = { github, turns: memory(() => now), everyMs: EVERY };
     await redeliver(ports, { now: () => now });
     expect(asked).toEqual([2n, 4n, 6n, 8n, 10n, 12n, 14n, 16n].map((index) => String(BIG + index)));
-    now += EVERY;
-    await redeliver(ports, { now: () => now });
-    expect(asked.slice(8, 10)).toEqual([2n, 4n].map((index) => String(BIG + index)));
+    for (let tick = 1; tick < 7; tick += 1) {
+      now += 60_000;
+      await redeliver(ports, { now: () => now });
+    }
+    expect(asked).toEqual(Array.from({ length: 50 }, (_, index) => String(BIG + BigInt(2 * index + 2))));
+    now += 60_000;
+    expect(await redeliver(ports, { now: () => now })).toMatchObject({ kind: "not-due" });
+  });
+
+  it("is left for the next turn when GitHub takes no order", async () => {
+    const { github } = stub(100, 100, 2);
+    let now = Date.now();
+    const refusing = { ...github, redeliver: () => Promise.resolve(err({ reason: "server", status: 502 } as const)) };
+    const ports = { github: refusing, turns: memory(() => now), everyMs: EVERY };
+    expect(await redeliver(ports, { now: () => now })).toMatchObject({ asked: 0, waiting: 50 });
+    now += 60_000;
+    expect(await redeliver(ports, { now: () => now })).toMatchObject({ kind: "not-due" });
   });
 });
