@@ -118,6 +118,7 @@ export const FAULT_KINDS = [
   "config-changes",
   "workflow-changes",
   "small-budget",
+  "narrow-caps",
   "config-breaks",
   "merge-conflict",
   "fork-deleted",

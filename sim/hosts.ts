@@ -67,6 +67,8 @@ function clientOf(around: HostSurroundings, caller: string, owner: () => Owner, 
 }
 
 export class AccountHost {
+  /** What all repositories together may cost in a month. */
+  readonly monthlyCapMicros: number;
   readonly sql: SimSql;
   readonly clock: Clock;
   owner: Owner;
@@ -79,6 +81,7 @@ export class AccountHost {
 
   constructor(around: HostSurroundings) {
     this.#around = around;
+    this.monthlyCapMicros = around.monthlyCapMicros ?? 400_000_000;
     this.sql = simSql(() => (around.scheduler.activity += 1));
     this.clock = { now: () => around.scheduler.now + around.clocks.ours(around.scheduler.now) };
     this.owner = newOwner(around.scheduler, around.pause);
@@ -128,7 +131,7 @@ export class AccountHost {
       sql: this.sql,
       clock: this.clock,
       runpod,
-      monthlyCapMicros: this.#around.monthlyCapMicros ?? 400_000_000,
+      monthlyCapMicros: this.monthlyCapMicros,
     });
   }
 }

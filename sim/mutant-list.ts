@@ -1,29 +1,22 @@
 /**
  * Wrong lines in the product, each of which the simulator has to notice: the kinds of fault that such systems really had, and
- * those that were found here.
+ * those that were found here. These are about buying, removing and what is stored on the way.
  */
 import type { FaultKind } from "./faults.ts";
 import type { Mutant } from "./mutant-trial.ts";
+import { WORD_MUTANTS } from "./mutant-list-words.ts";
 
 const CREATE_FAULTS: readonly FaultKind[] = ["runpod-done-but-500", "runpod-done-but-dropped", "runpod-list-lag"];
 const PEOPLE: readonly FaultKind[] = ["head-moves", "pull-closes", "user-cancels", "operator-stops"];
-
-/** Several pull requests at one head, and what becomes of them. */
-const RIVALS: readonly FaultKind[] = ["same-head", "rival-fork", "rival-writer", "rival-acts"];
-
-const NEEDS_ANSWER = "shared/lifecycle/needs-answer.ts";
-const FORK_OVER_GREEN =
-  "  if (!isGreen(last)) return last.prNumber === prNumber;\n  if (asking.fork === true && testedFor(ofHead).size > 0) return false;";
-const TEARDOWN = "shared/lifecycle/teardown.ts";
 const RENTING = "shared/lifecycle/states/renting.ts";
+const TEARDOWN = "shared/lifecycle/teardown.ts";
 const JUDGE = "shared/lifecycle/judge.ts";
-const AGGREGATOR = "shared/policy/aggregator.ts";
 const GATE = "durable-objects/gate/gate.ts";
 const LOCK = "durable-objects/gate/lock.ts";
 const PERFORM = "durable-objects/gate/perform.ts";
 const REMOVE_POD = "durable-objects/gate/remove-pod.ts";
 
-export const MUTANTS: readonly Mutant[] = [
+const OWN: readonly Mutant[] = [
   {
     name: "no-look-up-before-retry",
     kind: "N02, I1",
@@ -354,258 +347,6 @@ export const MUTANTS: readonly Mutant[] = [
     seeds: 30,
     faults: [],
   },
-  {
-    name: "audience-not-compared",
-    kind: "tokens",
-    file: "shared/oidc/verify.ts",
-    find: "  if (claims.aud !== rules.audience) {",
-    replace: `  if (claims.aud === "") {`,
-    seeds: 40,
-    faults: ["recovery", "validation", "own-lanes", "token-audience"],
-  },
-  {
-    name: "signature-not-checked",
-    kind: "tokens",
-    file: "shared/oidc/jwks.ts",
-    find: "        const { payload } = await compactVerify(token, key.value, { algorithms: [ALGORITHM] });",
-    replace: `        const payload = Uint8Array.from(Buffer.from(token.split(".")[1] ?? "", "base64url"));`,
-    seeds: 40,
-    faults: ["recovery", "validation", "own-lanes", "token-forged"],
-  },
-  {
-    name: "token-heard-twice",
-    kind: "tokens",
-    file: "durable-objects/gate/dispatched.ts",
-    find: '.length > 0) return "spent";',
-    replace: '.length > 0) return "fresh";',
-    seeds: 40,
-    faults: ["recovery", "validation", "own-lanes", "token-replayed"],
-  },
-  {
-    name: "attempt-of-a-token-ignored",
-    kind: "tokens",
-    file: "shared/oidc/verify.ts",
-    find: '  return claims.run_attempt === "1" ? null : { reason: "run-attempt", got: claims.run_attempt };',
-    replace: "  return null;",
-    seeds: 60,
-    faults: ["recovery", "validation", "token-attempt"],
-  },
-  {
-    name: "reading-of-a-run-ignored",
-    kind: "tokens",
-    file: "worker/workflow-caller.ts",
-    find: "  const wrongRun = checkReadRun(claims, run.value);",
-    replace: "  const wrongRun = claims.run_id === run.value.id ? null : checkReadRun(claims, run.value);",
-    seeds: 40,
-    faults: ["own-lanes", "token-attempt", "token-stranger"],
-  },
-  {
-    name: "sweep-beside-a-living-cron",
-    kind: "tokens",
-    file: "worker/workflow-sweep.ts",
-    find: "  if (last !== null && now - last.at < STALE_MS) {",
-    replace: "  if (last !== null && now < last.at) {",
-    seeds: 40,
-    faults: ["sweep-asked"],
-  },
-  {
-    name: "offline-machine-let-through",
-    kind: "tokens",
-    file: "shared/policy/probe.ts",
-    find: '    if (status === "online") online = true;',
-    replace: "    online = true;",
-    seeds: 40,
-    faults: ["own-lanes"],
-  },
-  {
-    name: "a-reason-is-forgotten",
-    kind: "N92, I7",
-    file: "shared/lifecycle/verdict.ts",
-    find: "  return { kind, reason, detail };",
-    replace: `  return { kind, reason: kind === "superseded" ? "moved-on" : reason, detail };`,
-    seeds: 40,
-    faults: ["head-moves"],
-  },
-  {
-    name: "fork-covers-a-green",
-    kind: "shared",
-    file: NEEDS_ANSWER,
-    find: FORK_OVER_GREEN,
-    replace: "  if (!isGreen(last)) return last.prNumber === prNumber;",
-    seeds: 60,
-    faults: RIVALS,
-  },
-  {
-    name: "forks-refusal-stays",
-    kind: "shared",
-    file: NEEDS_ANSWER,
-    find: FORK_OVER_GREEN,
-    replace: "  if (!isGreen(last)) return last.prNumber === prNumber;",
-    also: { find: "    isForks(last, word, said, asking)", replace: "    false" },
-    seeds: 60,
-    faults: RIVALS,
-  },
-  {
-    name: "word-of-one-that-left-stays",
-    kind: "shared",
-    file: NEEDS_ANSWER,
-    find: "    isOfOneThatLeft(last, word, asking) ||",
-    replace: "",
-    seeds: 60,
-    faults: RIVALS,
-  },
-  {
-    name: "heard-sender-forgotten",
-    kind: "shared",
-    file: NEEDS_ANSWER,
-    find: "  return { id: heard.id, login: heard.login };",
-    replace: "  return null;",
-    seeds: 100,
-    faults: RIVALS,
-  },
-  {
-    name: "green-is-for-every-base",
-    kind: "shared",
-    file: NEEDS_ANSWER,
-    find: "  return own === undefined || !isGreen(own);",
-    replace: "  return own === undefined && last.openedAt < 0;",
-    seeds: 60,
-    faults: RIVALS,
-  },
-  {
-    name: "re-run-asks-the-newest",
-    kind: "shared",
-    file: "shared/lifecycle/route.ts",
-    find: "  const pressed = whose?.headSha === headSha ? whose : newest;",
-    replace: "  const pressed = newest;",
-    seeds: 60,
-    faults: RIVALS,
-  },
-  {
-    name: "anybodys-trigger-run",
-    kind: "shared",
-    file: "durable-objects/gate/observe.ts",
-    find: "begun.find((one) => by(one)?.id === want.by);",
-    replace: "begun[0];",
-    seeds: 100,
-    faults: RIVALS,
-  },
-  {
-    name: "look-up-takes-a-strangers-run",
-    kind: "runs",
-    file: "shared/authorize/own-run.ts",
-    find: "{ ...trusted, actor: login.value }",
-    replace: "{ ...trusted, actor: null }",
-    seeds: 60,
-    faults: ["look-alike-run", "dispatch-without-id", "github-list-lag"],
-  },
-  {
-    name: "account-books-nothing-spent",
-    kind: "N164, I9",
-    file: "durable-objects/account/money.ts",
-    find: `    this.#settle(attemptId, repositoryId, "spent", micros, now);`,
-    replace: `    this.#settle(attemptId, repositoryId, "spent", 0, now);`,
-    seeds: 20,
-    faults: [],
-  },
-  {
-    name: "account-never-releases",
-    kind: "N164, I9",
-    file: "durable-objects/account/money.ts",
-    find: `    if (known?.state === "reserved") this.#settle(`,
-    replace: `    if (known?.state === "gone") this.#settle(`,
-    seeds: 60,
-    faults: null,
-  },
-  {
-    name: "kept-longer-without-money",
-    kind: "I9",
-    file: "durable-objects/gate/retention.ts",
-    find: "  if (until > retained.until) {",
-    replace: "  if (until < 0) {",
-    seeds: 60,
-    faults: ["operator-acts", "keep-words", "keep-always", "job-fails"],
-  },
-  {
-    name: "uninvited-cancel-beside-a-pod",
-    kind: "N88, I8",
-    file: "durable-objects/gate/uninvited.ts",
-    find: "  if (current?.run?.runId === runId) return true;\n  return store",
-    replace: "  return store.meta(runId) !== null && store",
-    seeds: 60,
-    faults: ["user-reruns", "runpod-lives-on", "pod-lost-mid-job"],
-  },
-  {
-    name: "reuse-under-other-rules",
-    kind: "I4",
-    file: "shared/policy/reuse.ts",
-    find: " && a.configHash === b.configHash;",
-    replace: ";",
-    seeds: 60,
-    faults: ["config-changes", "empty-commit", "pull-closes", "pull-reopens"],
-  },
-  {
-    name: "foreign-check-counts",
-    kind: "N97, I4",
-    file: AGGREGATOR,
-    find: "producer !== undefined && check.appId !== producer",
-    replace: "producer !== undefined && check.appId === null",
-    seeds: 60,
-    faults: ["own-lanes", "foreign-check", "pre-gate-fails"],
-  },
-  {
-    name: "older-check-speaks",
-    kind: "N100, I4",
-    file: AGGREGATOR,
-    find: "other === undefined || isNewer(check, other)",
-    replace: "other === undefined || isNewer(other, check)",
-    seeds: 60,
-    faults: ["own-lanes", "pre-gate-fails", "user-reruns"],
-  },
-  {
-    name: "suspicion-forgotten",
-    kind: "N30, I3",
-    file: "cron/reap.ts",
-    find: "    await owed.end(observations, budget.cursor);",
-    replace: "    await owed.end({}, budget.cursor);",
-    seeds: 60,
-    faults: ["twin-deployment"],
-  },
-  {
-    name: "nothing-asked-again",
-    kind: "N49",
-    file: "cron/redeliver.ts",
-    find: '  if (status === "OK") {',
-    replace: '  if (status !== "") {',
-    seeds: 60,
-    faults: ["hook-dropped", "operator-acts"],
-  },
-  {
-    name: "owed-removal-forgotten",
-    kind: "N161, I2",
-    file: "durable-objects/account/sweep-memory.ts",
-    find: "      return owed.filter((removal) => !this.#keep(removal)).map((removal) => removal.podId);",
-    replace: "      for (const removal of owed) dropMeta(this.#sql, OWED + removal.podId);\n      return [];",
-    seeds: 60,
-    faults: ["gate-down", "run-vanishes", "job-hangs"],
-  },
-  {
-    name: "answers-go-back-and-forth",
-    kind: "shared head",
-    file: NEEDS_ANSWER,
-    find: 'if (fork !== true || rulesRead !== true || word.kind !== "refused" || last.prNumber !== prNumber) return false;',
-    replace:
-      'if (fork === true || rulesRead !== true || word.kind !== "refused" || last.prNumber === prNumber) return false;',
-    seeds: 60,
-    faults: [...RIVALS, "config-breaks", "base-changes"],
-  },
-  {
-    name: "comparison-opens-nothing",
-    kind: "N51, I7",
-    file: "durable-objects/gate/reconcile.ts",
-    find: "    let opened = hands.openIfUnknown(what, { ...about, hasLeft });",
-    replace: "    let opened: string | null = null;",
-    seeds: 60,
-    faults: ["hook-unlisted", "hook-dropped"],
-  },
 ];
+
+export const MUTANTS: readonly Mutant[] = [...OWN, ...WORD_MUTANTS];

@@ -52,13 +52,24 @@ const CI_FILES: File[] = [{ filename: "ci/tools.py", status: "modified" }];
 export function drawConfig(
   rng: Prng,
   faults: Faults,
+  dearest: number,
 ): { readonly text: string; readonly limits: Readonly<Record<string, number>>; readonly keepAlways: boolean } {
   const start = rng.weighted({ auto: 8, label: 1, comment: 1, approval: 1 });
   const small = faults.strikes("small-budget", 0.9);
   const tiny = faults.strikes("tiny-budget", 0.9)
-    ? rng.pick(["per_run: 0.25, per_day: 1", "per_run: 1, per_day: 1"])
+    ? rng.pick([
+        { per_run: 0.25, per_day: 1 },
+        { per_run: 1, per_day: 1 },
+      ])
     : null;
-  const caps = small ? `per_run: ${rng.pick([2, 4])}, per_day: ${rng.pick([4, 6])}` : "per_run: 20, per_day: 100";
+  const narrow = faults.strikes("narrow-caps", 0.8) ? faults.stream("narrow-caps").pick(NARROW) : null;
+  const budget = {
+    per_run: small ? rng.pick([2, 4]) : 20,
+    per_day: small ? rng.pick([4, 6]) : 100,
+    per_month: 1_000,
+    ...tiny,
+    ...(narrow === null ? {} : { [narrow]: narrowCap(faults, dearest) }),
+  };
   const keepAlways = faults.strikes("keep-always", 0.6);
   const some = faults.strikes("tight-limits", 0.5) ? rng.int(1, 2) : null;
   const attempts = faults.strikes("few-attempts", 0.9) ? 1 : some;
@@ -74,7 +85,9 @@ export function drawConfig(
     "paths: { docs: { prefixes: [docs/] }, ci: { prefixes: [ci/] } }",
     rng.chance(0.6) ? "pre_gate: [rustfmt, clippy]" : "pre_gate: []",
     `tested_revision: ${rng.chance(0.7) ? "merge" : "head"}`,
-    `budget: { ${tiny ?? caps}, per_month: 1000 }`,
+    `budget: { ${Object.entries(budget)
+      .map(([name, usd]) => `${name}: ${usd}`)
+      .join(", ")} }`,
     rng.chance(0.8) ? "" : "workflows: { trigger: none }",
     `merge_queue: { policy: ${rng.chance(0.5) ? "run" : "reuse"}, pre_gate: ${rng.chance(0.5) ? "[]" : "[rustfmt, clippy]"} }`,
     keepAlways ? `retention: { keep_on_failure: true, duration: ${rng.int(300, 5_400)} }` : "",
@@ -91,6 +104,19 @@ export function drawConfig(
   ];
   return { text: lines.filter((line) => line !== "").join("\n"), limits, keepAlways };
 }
+
+/** USD: enough to set aside for one attempt, or two, and for little that was spent before. `dearest`: of a GPU, for an hour. */
+export function narrowCap(faults: Faults, dearest: number): number {
+  const stream = faults.stream("narrow-caps");
+  const aside = dearest * RESERVED_HOURS * stream.pick([1, 1, 1, 2]);
+  return Math.ceil((aside + stream.pick([0.002, 0.005, 0.01, 0.03])) * 10_000) / 10_000;
+}
+
+/** The caps of which one is narrow; that of one run is so by other faults. */
+const NARROW = ["per_pr", "per_author", "per_day", "per_month"] as const;
+
+/** What is set aside for an attempt: setup, tests and removal at their longest (4,320 s). */
+const RESERVED_HOURS = 1.2;
 
 /** Times so short that they run out in a world that is only a little slow. */
 function tightLimits(rng: Prng): Record<string, number> {

@@ -23,7 +23,7 @@ import { VirtualIssuer } from "./issuer.ts";
 import { startMachine, type PodWordKind } from "./machine.ts";
 import { Net } from "./net.ts";
 import { Operators } from "./operators.ts";
-import { AGGREGATE, drawConfig, People } from "./people.ts";
+import { AGGREGATE, drawConfig, narrowCap, People } from "./people.ts";
 import { isQuiet } from "./quiet.ts";
 import { runAs, type Owner } from "./platform.ts";
 import { Prng } from "./prng.ts";
@@ -121,12 +121,19 @@ export class World implements WorldView {
     if (plan.weights.has("gate-down")) this.horizonMs += new Prng(plan.seed, "a longer day").int(0, 200) * 60_000;
     this.clocks = new Clocks(this.faults, new Prng(plan.seed, "clocks"), this.#start, this.horizonMs);
     const around = { scheduler, faults: this.faults, trace: this.trace };
+    this.runpod = new VirtualRunPod({
+      ...around,
+      rng: new Prng(plan.seed, "runpod"),
+      clockMs: this.clocks.runpod,
+      ...(fleet === undefined ? {} : { pageSize: 200 }),
+      onPod: (pod) => this.#rented(pod),
+    });
     const nextId = (): string => String((this.#nextId += 1));
     const count = fleet?.repositories ?? Math.min(options.maxRepositories, rng.chance(0.3) ? 2 : 1);
     const repositories: Repository[] = [];
     for (let index = 0; index < Math.max(2, count); index += 1) {
       const own = new Prng(plan.seed, `repository ${index}`);
-      const { text, limits, keepAlways } = drawConfig(own, this.faults);
+      const { text, limits, keepAlways } = drawConfig(own, this.faults, this.runpod.dearest);
       const config = fleet === undefined ? text : text.replace(/budget: .*/, FLEET_BUDGET);
       if (index < count) {
         const surroundings = { ...around, rng: own, deliver: (to: Repository, hook: Hook) => this.#deliver(to, hook) };
@@ -151,13 +158,6 @@ export class World implements WorldView {
       nextId,
       book: this.#book,
       onCheck: (repository, check) => this.#wrote(repository, check),
-    });
-    this.runpod = new VirtualRunPod({
-      ...around,
-      rng: new Prng(plan.seed, "runpod"),
-      clockMs: this.clocks.runpod,
-      ...(fleet === undefined ? {} : { pageSize: 200 }),
-      onPod: (pod) => this.#rented(pod),
     });
     this.issuer = new VirtualIssuer(() => scheduler.now);
     this.net = new Net(
@@ -226,7 +226,7 @@ export class World implements WorldView {
       rng: new Prng(plan.seed, "hosts"),
       net: () => this.net,
       apiKey: this.runpod.apiKey,
-      ...(fleet === undefined ? {} : { monthlyCapMicros: 10_000_000_000 }),
+      ...(fleet === undefined ? this.#deploymentCap() : { monthlyCapMicros: 10_000_000_000 }),
       clocks,
       pause,
       log: (entry) => this.#logged(entry),
@@ -272,6 +272,12 @@ export class World implements WorldView {
 
   get died(): ReadonlySet<Millis> {
     return this.#crashes.died;
+  }
+
+  /** What the deployment may cost in a month: as a rule far more than a run comes to. */
+  #deploymentCap(): { readonly monthlyCapMicros?: number } {
+    if (!this.faults.strikes("narrow-caps", 0.4)) return {};
+    return { monthlyCapMicros: Math.ceil(narrowCap(this.faults, this.runpod.dearest) * 1_000_000) };
   }
 
   get now(): Millis {

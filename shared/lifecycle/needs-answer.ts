@@ -68,7 +68,7 @@ export function needsAnswer(ofHead: readonly GateRequest[], asking: Asking): boo
     isForAnotherBase(last, said, asking) ||
     isOfOneThatLeft(last, word, asking) ||
     isForks(last, word, said, asking) ||
-    isOfBrokenRules(last, word, asking)
+    isForksUnread(last, word, asking)
   );
 }
 
@@ -315,13 +315,17 @@ function isForks(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[
 }
 
 /**
- * A fork's pull request was turned down while the configuration could not be read, and it can be now. Asked about anew it rents
+ * A fork's pull request was turned down while the configuration could not be read, or GitHub was silent, and both is over. Asked about anew it rents
  * nothing, and documents of a fork are no longer the red word over the greens at their commit. One from here waits for a push or
  * a re-run: nobody's money is spent because a file was repaired.
  */
-function isOfBrokenRules(last: GateRequest, word: Verdict, { prNumber, fork, rulesRead }: Asking): boolean {
-  if (fork !== true || rulesRead !== true || word.kind !== "refused" || last.prNumber !== prNumber) return false;
-  return word.reason === "configuration-invalid" || word.reason === "configuration-missing";
+function isForksUnread(last: GateRequest, word: Verdict, { prNumber, fork, rulesRead }: Asking): boolean {
+  if (fork !== true || rulesRead !== true || last.prNumber !== prNumber) return false;
+  return (
+    word.reason === "configuration-invalid" ||
+    word.reason === "configuration-missing" ||
+    word.reason === "github-outage"
+  );
 }
 
 /** Both are known, and differ. */

@@ -14,6 +14,8 @@ const LANE = "Coverage GPU";
 const OTHERS = ["rustfmt", LANE];
 /** Between the reading and the writing lie answers that may be slow, or have to be asked for again. */
 const READ_MS = 600_000;
+/** A check that is so much older than the aggregator's own is of another life of the commit. */
+const EARLIER_LIFE_MS = 120_000;
 
 export function aggregator(): Checker {
   return {
@@ -29,7 +31,8 @@ export function aggregator(): Checker {
         return moments.some((at) => isGreen(repository, headSha, STRICT, at))
           ? null
           : `'${AGGREGATE}' is green on ${headSha.slice(0, 8)} without a green ${STRICT}`;
-      return moments.every((at) => [STRICT, ...OTHERS].every((name) => isGreen(repository, headSha, name, at)))
+      return isOfThisLife(repository, check) &&
+        moments.every((at) => [STRICT, ...OTHERS].every((name) => isGreen(repository, headSha, name, at)))
         ? `'${AGGREGATE}' is ${check.conclusion} on ${headSha.slice(0, 8)}, where all that it asks for is green`
         : null;
     },
@@ -67,6 +70,15 @@ function isGreen(repository: Repository, headSha: string, name: string, at: Mill
   );
 }
 
+/** What reported while the pull request was a draft, say, counts no more: it has to report again. */
+function isOfThisLife(repository: Repository, { headSha, startedAt }: CheckRun): boolean {
+  const here = [...repository.pulls.values()].filter((pull) => pull.headSha === headSha);
+  const bornAt = Math.max(startedAt ?? 0, ...here.flatMap(({ changes }) => changes));
+  return [STRICT, ...OTHERS].every((name) =>
+    named(repository, headSha, name).every((one) => (one.startedAt ?? 0) >= bornAt - EARLIER_LIFE_MS),
+  );
+}
+
 function byAge(one: CheckRun, other: CheckRun): number {
   return (one.startedAt ?? 0) - (other.startedAt ?? 0) || Number(one.id) - Number(other.id);
 }
@@ -84,7 +96,8 @@ function leftRed(world: WorldView): string | null {
       const last = named(repository, headSha, AGGREGATE)
         .filter(({ appId }) => appId === APP_ID)
         .at(-1);
-      if (last?.conclusion !== "failure" || !isGreen(repository, headSha, STRICT, world.now)) continue;
+      if (last?.conclusion !== "failure" || !isOfThisLife(repository, last)) continue;
+      if (!isGreen(repository, headSha, STRICT, world.now)) continue;
       if (named(repository, headSha, "rustfmt").some(({ conclusion }) => conclusion !== "success")) continue;
       // A lane's switch that was thrown since is nobody's word about this head: only a check that came after the red one is.
       const lane = named(repository, headSha, LANE);

@@ -4,8 +4,10 @@
  * names, somebody read the pod, and two lists were asked for that are spaced as the design says. No line is about a pod that
  * never was, or stands in another repository's book.
  */
+import type { FaultKind } from "../faults.ts";
 import type { NetRequest } from "../net.ts";
 import type { Checker, WorldView } from "../view.ts";
+import { boundMs, shortMs, worthOf } from "./estimate-bound.ts";
 
 type Line = { pod_id: string; proven_at: number | null; closed_at: number | null; estimate_micros: number | null };
 
@@ -18,6 +20,9 @@ const TICK_MS = 300_000;
 class Asked {
   /** First pages only. */
   readonly lists: number[] = [];
+  /** When an order was performed whose asker heard that the pod is gone. */
+  readonly #heardOrders = new Map<string, number[]>();
+  #now = 0;
   /** When those were asked for that were answered, and whose asker heard it. */
   readonly #answered: number[] = [];
   readonly #reads = new Map<string, number[]>();
@@ -28,6 +33,7 @@ class Asked {
   readonly #remembered = new Set<string>();
 
   hear(world: WorldView, operation: string, request: NetRequest): void {
+    this.#now = world.now;
     if (operation === "listPods") {
       if (!request.query.has("cursor")) this.lists.push(request.askedAt);
       return;
@@ -43,6 +49,17 @@ class Asked {
     if (request.caller !== "cron") return;
     if (world.account.sql.exec("SELECT key FROM meta WHERE key = ?", `owed:${id}`).length > 0) this.#remembered.add(id);
     else this.#unremembered.set(id, request.askedAt);
+  }
+
+  /** An order came back: the pod is gone, by its word. */
+  ordered(request: NetRequest): void {
+    const id = decodeURIComponent(request.path.split("/").at(-1) ?? "");
+    this.#heardOrders.set(id, [...(this.#heardOrders.get(id) ?? []), this.#now]);
+  }
+
+  /** The first order since an instant of which somebody heard that it worked, by when RunPod performed it; null: none. */
+  heardOrder(podId: string, since: number): number | null {
+    return this.#heardOrders.get(podId)?.find((at) => at >= since) ?? null;
   }
 
   /** A list came back. */
@@ -107,6 +124,7 @@ export function i2(): Checker {
     },
     performed(operation, request, status, heard) {
       if (operation === "listPods" && status === 200 && heard) asked.answered(request);
+      if (operation === "deletePod" && heard && (status === 204 || status === 404)) asked.ordered(request);
     },
     step(world) {
       const seen = world.hosts.reduce((sum, host) => sum + host.writesTo("ledger"), world.runpod.pods.length);
@@ -139,6 +157,7 @@ export function i2(): Checker {
           lastAt: asked.lastOrderFor(pod.id),
           listAt,
           remembered: asked.isRemembered(pod.id),
+          heardAt: asked.heardOrder(pod.id, pod.releasedAt),
         };
         const wrong = estimateProblem(world, pod, line.estimate_micros, order);
         if (wrong !== null) return wrong;
@@ -174,6 +193,8 @@ interface Order {
   readonly lastAt: number | null;
   /** When a list was asked for, and seen, in which cron could have missed it. */
   readonly listAt: number;
+  /** When the first order was performed of which somebody heard that the pod is gone; null: of none. */
+  readonly heardAt: number | null;
   /** The account knows of it, and tells whoever looks later. */
   readonly remembered: boolean;
 }
@@ -189,6 +210,18 @@ function neverSeen(world: WorldView, pod: Pod): boolean {
   );
 }
 
+/** What may keep an order's answer from whoever asked, or what it said from being stored. */
+const VAGUE: readonly FaultKind[] = [
+  "runpod-slow",
+  "crash-gate",
+  "crash-cron",
+  "crash-account",
+  "gate-down",
+  "account-down",
+  "account-overloaded",
+  "object-fails",
+  "object-done-but-lost",
+];
 /** The longest pause between two orders, with what it is lengthened by chance. */
 const DELETE_PAUSE_MS = 330_000;
 /** Until a crashed gate is up and looks again, at the most. */
@@ -211,15 +244,18 @@ function estimateProblem(world: WorldView, pod: Pod, micros: number | null, orde
   const bill = world.runpod.billed(pod);
   // A create or a delete takes a minute at most before its caller gives up.
   const calm = world.faults.plan.weights.size === 0;
-  const boundMs = 2_000 + world.clocks.widest * 2 + (calm ? 1_000 : 150_000);
-  const worth = (ms: number): number => (ms * pod.price * 1_000_000) / 3_600_000;
+  // The create's request may be counted before it was performed.
+  const askingMs = pod.createdAt - pod.askedAt;
+  const worth = (ms: number): number => worthOf(pod, ms);
   // A pod that came late and was adopted is reckoned from our order on, and one whose DELETE was answered to a gate that had
   // crashed to the next look: more than the bill, and never less.
   // A DELETE whose answer is lost is only known by a later order's 404: after a pause (seed 7220), or when the key is taken
   // again (seed 8077). Not so one that cron ordered and the account remembers: whoever looks later is told when it was. That is
   // when the order was answered, or else when a list no longer had the pod, which may be long after with the key withdrawn
   // meanwhile (seed 105968).
-  const knownAt = order.lastAt ?? order.listAt + DELETE_PAUSE_MS;
+  // Where no answer is slow and nothing of ours ends or fails, the order that is answered is the end.
+  const heardAt = VAGUE.some((kind) => world.faults.plan.weights.has(kind)) ? null : order.heardAt;
+  const knownAt = heardAt ?? order.lastAt ?? order.listAt + DELETE_PAUSE_MS;
   const pauseMs = calm ? 0 : Math.max(0, knownAt - (pod.releasedAt ?? 0));
   const lateMs = pod.late ? pod.createdAt - pod.askedAt : 0;
   const { weights } = world.faults.plan;
@@ -227,8 +263,10 @@ function estimateProblem(world: WorldView, pod: Pod, micros: number | null, orde
   const crashMs = order.remembered ? 0 : downMs;
   // So is one that cron removed and could tell nobody of: the gate reckons to its own look.
   const highest =
-    pod.vanished || order.unsaid || last === undefined ? Infinity : worth(boundMs + lateMs + crashMs + pauseMs);
-  if (bill - micros <= worth(boundMs) && micros - bill <= highest) return null;
+    pod.vanished || order.unsaid || last === undefined
+      ? Infinity
+      : worth(boundMs(world) + askingMs + lateMs + crashMs + pauseMs);
+  if (bill - micros <= worth(shortMs(world, pod)) && micros - bill <= highest) return null;
   const seconds = ((micros - bill) * 3_600_000) / (pod.price * 1_000_000) / 1000;
   return `${pod.id}: estimate and bill are ${seconds.toFixed(1)} s apart`;
 }

@@ -8,12 +8,13 @@
  */
 import type { NetRequest } from "../net.ts";
 import type { VirtualPod } from "../runpod.ts";
+import type { Millis } from "../../shared/ports.ts";
+import type { Repository } from "../github-model.ts";
+import { shortMs, worthOf } from "./estimate-bound.ts";
 import { podsOf, type Checker, type WorldView } from "../view.ts";
 
 /** Time that is reserved for an attempt, in hours (4,320 s). */
 const RESERVED_HOURS = 1.2;
-/** An estimate may differ from the bill by so much for each pod, micro-dollars (150 s at the ceiling). */
-const TOLERANCE = (150 * 1.6 * 1_000_000) / 3_600;
 
 export function i9(): Checker {
   const looked = new Map<string, number>();
@@ -54,7 +55,11 @@ function accountProblem(world: WorldView): string | null {
       if (known?.state === "spent" && known.micros >= micros) continue;
       // Of a pod that its gate had not heard of the account may have had the price and the end before: then the bill decides.
       const stray = world.runpod.pods.find((pod) => attempt === `stray-${pod.id}`);
-      if (known?.state === "spent" && stray !== undefined && known.micros >= world.runpod.billed(stray) - TOLERANCE)
+      if (
+        known?.state === "spent" &&
+        stray !== undefined &&
+        known.micros >= world.runpod.billed(stray) - worthOf(stray, shortMs(world, stray))
+      )
         continue;
       const has = known === undefined ? "nothing" : `${known.micros} as ${known.state}`;
       return `${repository.name} spent ${micros} micro-dollars on ${attempt}, and the account has ${has}`;
@@ -159,26 +164,22 @@ function createProblem(world: WorldView, request: NetRequest): string | null {
   if (reserved.micros < least)
     return `${attempt} reserved ${reserved.micros} micro-dollars, and the dearest card of its plan may cost ${least}`;
   const repository = world.github.repositories.find((one) => one.id === id);
-  // A file that is broken by now has no caps: those hold under which the request was admitted.
-  const caps = /per_run: ([\d.]+), per_day: ([\d.]+)/.exec(repository?.configBefore ?? repository?.config ?? "");
-  if (repository === undefined || caps === null) return "a pod is bought for a repository nobody knows";
-  const mine = podsOf(world, id).filter((pod) => pod.env["GPU_GATE_ATTEMPT"] !== attempt);
-  const run = mine.filter((pod) => pod.env["GPU_GATE_REQUEST"] === env["GPU_GATE_REQUEST"]);
-  const lifted = liftedFor(world, id, env["GPU_GATE_REQUEST"] ?? "");
-  for (const [name, cap, pods] of [
-    // The operator's word about one run stands in place of every configured cap.
-    ["run", lifted ?? Number(caps[1]), run],
-    ["day", lifted === null ? Number(caps[2]) : Infinity, mine.filter((pod) => isToday(pod, world))],
-  ] as const) {
+  if (repository === undefined) return "a pod is bought for a repository nobody knows";
+  const others = world.runpod.pods.filter((pod) => pod.env["GPU_GATE_ATTEMPT"] !== attempt);
+  const buying: Buying = { world, repository, request: env["GPU_GATE_REQUEST"] ?? "", others };
+  for (const { name, cap, pods } of capsOf(buying)) {
     // Late pods were on nobody's book when this was decided.
     const known = pods.filter((pod) => !pod.late);
-    const spent = known.reduce((sum, pod) => sum + (pod.releasedAt === null ? 0 : world.runpod.billed(pod)), 0);
+    const spent = known.reduce((sum, pod) => sum + (pod.releasedAt === null ? 0 : bookedAtLeast(world, pod)), 0);
     const held = known
       .filter((pod) => pod.releasedAt === null)
       // Its line may be lost, or be a smaller one that was made up for a pod found: it may cost no less for that.
-      .map((pod) => Math.max(least, reservedFor(world, id, pod.env["GPU_GATE_ATTEMPT"] ?? "")?.micros ?? 0))
+      .map(({ env: its }) => {
+        const line = reservedFor(world, its["GPU_GATE_REPOSITORY_ID"] ?? "", its["GPU_GATE_ATTEMPT"] ?? "");
+        return Math.max(least, line?.micros ?? 0);
+      })
       .reduce((sum, micros) => sum + micros, 0);
-    const total = spent + held + reserved.micros - TOLERANCE * known.length - 1;
+    const total = spent + held + reserved.micros - 1;
     if (total > cap * 1_000_000) {
       return `a create takes the ${name} to USD ${(total / 1_000_000).toFixed(2)} of ${cap}`;
     }
@@ -186,10 +187,83 @@ function createProblem(world: WorldView, request: NetRequest): string | null {
   return blockedBy(world, id);
 }
 
-/** Booked on the day of its reservation, which is some minutes older than the pod; what still lives counts on every day. */
-function isToday(pod: VirtualPod, world: WorldView): boolean {
-  const day = (at: number): number => Math.floor(at / 86_400_000);
-  return pod.releasedAt === null || day(pod.createdAt - RESERVED_BEFORE_MS) === day(world.now);
+/** By its bill, less what an estimate may lack; what RunPod kept after our order is RunPod's. Micro-dollars. */
+function bookedAtLeast(world: WorldView, pod: VirtualPod): number {
+  return pod.livesUntil > 0 ? 0 : Math.max(0, world.runpod.billed(pod) - worthOf(pod, shortMs(world, pod)));
+}
+
+interface Buying {
+  readonly world: WorldView;
+  readonly repository: Repository;
+  readonly request: string;
+  /** All pods of the account but this attempt's. */
+  readonly others: readonly VirtualPod[];
+}
+
+interface CapOf {
+  readonly name: string;
+  /** USD. */
+  readonly cap: number;
+  /** Whose cost counts beside this create's. */
+  readonly pods: readonly VirtualPod[];
+}
+
+/** Every cap that the configuration or the deployment sets for this create, with the pods that count against it. */
+function capsOf(buying: Buying): readonly CapOf[] {
+  const { world, repository, request, others } = buying;
+  const mine = others.filter((pod) => pod.env["GPU_GATE_REPOSITORY_ID"] === repository.id);
+  const deployment = {
+    name: "deployment's month",
+    cap: world.account.monthlyCapMicros / 1_000_000,
+    pods: others.filter((pod) => isWithin(pod, world, monthOf)),
+  };
+  const run = mine.filter((pod) => pod.env["GPU_GATE_REQUEST"] === request);
+  const lifted = liftedFor(world, repository.id, request);
+  // The operator's word about one run stands in place of every configured cap, and of none of the deployment's.
+  if (lifted !== null) return [{ name: "run", cap: lifted, pods: run }, deployment];
+  const number = pullOf(world, repository, request);
+  const author = repository.pulls.get(number ?? 0)?.author.id;
+  const authorOf = (pod: VirtualPod): string | undefined =>
+    repository.pulls.get(pullOf(world, repository, pod.env["GPU_GATE_REQUEST"] ?? "") ?? 0)?.author.id;
+  const isNumber = (pod: VirtualPod): boolean =>
+    pullOf(world, repository, pod.env["GPU_GATE_REQUEST"] ?? "") === number;
+  const today = mine.filter((pod) => isWithin(pod, world, dayOf));
+  const counted: Readonly<Record<string, readonly VirtualPod[]>> = {
+    per_run: run,
+    per_pr: number === null ? [] : mine.filter(isNumber),
+    per_author: author === undefined ? [] : today.filter((pod) => authorOf(pod) === author),
+    per_day: today,
+    per_month: mine.filter((pod) => isWithin(pod, world, monthOf)),
+  };
+  const configured = Object.entries(counted).flatMap(([name, pods]): CapOf[] => {
+    const cap = highestCap(repository, name);
+    return cap === null ? [] : [{ name: name.slice("per_".length), cap, pods }];
+  });
+  return [...configured, deployment];
+}
+
+/** The highest that the file ever said: a request keeps what it was admitted under. Null: the file sets no such cap. */
+function highestCap({ config, configBefore, mainHistory }: Repository, name: string): number | null {
+  const pattern = new RegExp(`\\b${name}: ([\\d.]+)`);
+  const said = [config, configBefore ?? "", ...mainHistory.map(({ rules }) => rules)].flatMap((text) => {
+    const cap = pattern.exec(text)?.[1];
+    return cap === undefined ? [] : [Number(cap)];
+  });
+  return said.length === 0 ? null : Math.max(...said);
+}
+
+/** Of the gate's record only whose request it is; whose pull request that is, GitHub knows. */
+function pullOf(world: WorldView, repository: Repository, request: string): number | null {
+  const host = world.hosts.find((one) => one.repository === repository);
+  return host?.gate.store.request?.(request)?.prNumber ?? null;
+}
+
+const dayOf = (at: Millis): number => Math.floor(at / 86_400_000);
+const monthOf = (at: Millis): number => new Date(at).getUTCFullYear() * 12 + new Date(at).getUTCMonth();
+
+/** Booked in the window of its reservation, which is some minutes older than the pod; what still lives counts in every one. */
+function isWithin(pod: VirtualPod, world: WorldView, windowOf: (at: Millis) => number): boolean {
+  return pod.releasedAt === null || windowOf(pod.createdAt - RESERVED_BEFORE_MS) === windowOf(world.now);
 }
 
 const RESERVED_BEFORE_MS = 1_800_000;

@@ -78,7 +78,8 @@ describe("docs/testing.md", () => {
   });
 
   it("counts the mutants as they are, and calls none caught beyond them", () => {
-    const defined = [...read("sim/mutant-list.ts").matchAll(/^ {4}name: "/gm)].length;
+    const lists = read("sim/mutant-list.ts") + read("sim/mutant-list-words.ts");
+    const defined = [...lists.matchAll(/^ {4}name: "/gm)].length;
     const said =
       /\*\*Mutants\*\*: (\d+) are defined\. (\d+) have been shown caught so far, each within \d+ seeds; (\d+) /.exec(
         page,

@@ -68,7 +68,7 @@ const COMPARE = { kind: "reconcile" };
 const OPENS: unknown = expect.objectContaining({ kind: "open" });
 
 describe("the last word about a shared commit", () => {
-  it("is not a fork's of a broken configuration once that can be read again", () => {
+  it("is not a fork's of a broken configuration, or a silent GitHub, once that can be read again", () => {
     const asking = { prNumber: 8, baseRef: "stage", fork: true, rulesRead: true };
     for (const reason of ["configuration-invalid", "configuration-missing"] as const) {
       const broken = ended("refused", reason, { ...SECOND, admission: null, baseRef: "stage" });
@@ -81,6 +81,9 @@ describe("the last word about a shared commit", () => {
       expect(needsAnswer([passed, broken], { ...asking, fork: false })).toBe(false);
       expect(needsAnswer([passed, broken], { ...asking, prNumber: 7, baseRef: "main" })).toBe(false);
     }
+    const silent = ended("infrastructure", "github-outage", { ...SECOND, admission: null, baseRef: "stage" });
+    expect(needsAnswer([passed, silent], asking)).toBe(true);
+    expect(needsAnswer([passed, silent], { ...asking, fork: false })).toBe(false);
     expect(needsAnswer([passed, fork], asking)).toBe(false);
   });
 

@@ -1,7 +1,7 @@
 /** The checkers of the aggregator and of lost deliveries can object: each is shown an honest history and one that is not. */
 import { describe, expect, test } from "vitest";
 import type { HookAttempt } from "../../sim/hook-book.ts";
-import type { CheckRun } from "../../sim/github-model.ts";
+import type { CheckRun, Pull } from "../../sim/github-model.ts";
 import type { WorldView } from "../../sim/view.ts";
 import { check, checker, HEAD, MINUTE, repository, world } from "./views.ts";
 
@@ -17,11 +17,11 @@ function atNow(now: number, checks: readonly CheckRun[], config = "aggregator: {
   const pull = { number: 1, state: "open", draft: false, headSha: HEAD, baseRef: "main", changes: [], files: [] };
   const repo = repository({
     checks: new Map(checks.map((each) => [each.id, each])),
-    pulls: new Map([[1, pull]]) as never,
+    pulls: new Map([[1, pull as unknown as Pull]]),
     variables: new Map(),
     configBefore: null,
     config,
-  } as never);
+  });
   return world({ now, repository: repo });
 }
 
@@ -87,7 +87,10 @@ describe("N49", () => {
   };
   const after = (now: number, attempts: readonly HookAttempt[], readOnly = false): string | null | undefined => {
     const view = world({ now, readOnly });
-    const github = { ...view.github, options: { book: { attempts } } } as unknown as WorldView["github"];
+    const github = {
+      repositories: view.github.repositories,
+      options: { book: { attempts } },
+    } as unknown as WorldView["github"];
     return checker("N49").end?.({ ...view, github });
   };
 

@@ -191,7 +191,7 @@ export function world(
       billed: (one: VirtualPod) => (more.now ?? 0) - one.createdAt,
     },
     hosts: [host],
-    account: { sql: { exec: (query: string) => more.money ?? exec(query) } },
+    account: { monthlyCapMicros: 400_000_000, sql: { exec: (query: string) => more.money ?? exec(query) } },
     net: { unheard: more.unheard ?? [] },
     ticks: more.ticks ?? [],
     skipped: new Set(more.skipped),
