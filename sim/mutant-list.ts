@@ -18,6 +18,15 @@ const REMOVE_POD = "durable-objects/gate/remove-pod.ts";
 
 const OWN: readonly Mutant[] = [
   {
+    name: "unread-is-a-yes",
+    kind: "I11",
+    file: "durable-objects/gate/create-pod.ts",
+    find: '    if (seen.pull?.known === false) return { kind: "unread",',
+    replace: '    if (seen.pull?.known === false && task.podName === "") return { kind: "unread",',
+    seeds: 60,
+    faults: ["github-rate-limit", "github-refuses"],
+  },
+  {
     name: "no-look-up-before-retry",
     kind: "N02, I1",
     file: RENTING,

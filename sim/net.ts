@@ -146,7 +146,9 @@ export class Net {
           }
           this.#hooks.performing(server, operation, request);
           const answer = server.perform(request);
-          this.#hooks.performed(operation, request, answer.status, fate === "done");
+          // An answer without a body has no half.
+          const whole = fate === "half-answer" && (answer.status === 204 || answer.status === 304);
+          this.#hooks.performed(operation, request, answer.status, fate === "done" || whole);
           settle(answer);
         },
         answer: (fate, answer) => {

@@ -28,12 +28,13 @@ export async function createPod(
     return { kind: "secret-lost" };
   }
   const pull = followsPull(request);
-  const [seen, held] = await Promise.all([
-    pull === undefined ? null : observe({ pull }, { ...context, tickMs: 0 }),
-    heldBack(attempt, context),
-  ]);
+  const look = () => (pull === undefined ? null : observe({ pull }, { ...context, tickMs: 0 }));
+  const [first, held] = await Promise.all([look(), heldBack(attempt, context)]);
   if (held !== null) return held;
+  // An answer that was lost is asked for once more, as the account's is.
+  const seen = first?.pull?.known === false && first.pull.retryAt === null ? await look() : first;
   if (seen !== null) {
+    if (seen.pull?.known === false) return { kind: "unread", why: seen.pull.why, retryAt: seen.pull.retryAt };
     // One 404 ends nothing elsewhere, but nothing is bought for a pull request that GitHub does not show.
     if (seen.pull?.known === true && seen.pull.value === "gone") return { kind: "obsolete", which: "closed" };
     const gone = obsolete(request, seen.pull);

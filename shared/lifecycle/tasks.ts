@@ -299,6 +299,8 @@ export type CreateOutcome =
     }
   /** The pull request moved or closed: no create was sent. */
   | { readonly kind: "obsolete"; readonly which: "closed" | "head-moved" | "base-moved" }
+  /** The pull request could not be read, which is no yes (I11): no create was sent. */
+  | { readonly kind: "unread"; readonly why: string; readonly retryAt: Millis | null }
   /** The account does not stand behind it now: no create was sent. */
   | { readonly kind: "held-back"; readonly because: "buying-paused" | "account-unreachable"; readonly detail: string }
   /** The runner's single-use configuration lived in memory only and is gone: no create was sent. */

@@ -1,5 +1,5 @@
 /**
- * I11: unknown is neither idle nor success. A pod that is healthy and at work for a pull request that never changed, whose
+ * I11: unknown is neither idle nor success. Nothing is bought for a pull request unless its gate has just read it. A pod that is healthy and at work for a pull request that never changed, whose
  * run nobody touched and whose time is not over, is not deleted: whatever call failed meanwhile.
  */
 import { EXECUTE, type Repository, type Run } from "../github-model.ts";
@@ -17,6 +17,7 @@ const QUEUE_MARGIN_MS = 300_000;
 
 export function i11(): Checker {
   const books = new Map<string, Looks>();
+  const pulls = { read: new Map<string, Millis>(), vain: new Map<string, Millis>() };
   const looksOf = (caller: string): Looks => {
     const known = books.get(caller) ?? { heard: [], vain: [] };
     books.set(caller, known);
@@ -25,9 +26,15 @@ export function i11(): Checker {
   return {
     name: "I11",
     performing(world, operation, request) {
+      if (operation === "createPod") return unreadProblem(world, request, pulls);
       return operation === "deletePod" ? deleteProblem(world, request, looksOf(request.caller)) : null;
     },
     performed(operation, request, status, heard) {
+      const number = operation === "getPull" ? pullOf(request) : null;
+      if (number !== null) {
+        const read = heard && (status === 200 || status === 304);
+        (read ? pulls.read : pulls.vain).set(`${request.caller} ${number}`, request.askedAt);
+      }
       if (TOKENS.has(operation) && !(heard && status < 400))
         looksOf(request.caller).vain.push(lookOf(operation, request));
       if (!LOOKS.has(operation)) return;
@@ -37,9 +44,37 @@ export function i11(): Checker {
       else if (operation !== "getRun") answered.push(lookOf(operation, request));
     },
     refused(operation, request) {
+      const number = operation === "getPull" ? pullOf(request) : null;
+      if (number !== null) pulls.vain.set(`${request.caller} ${number}`, request.askedAt);
       if (LOOKS.has(operation) || TOKENS.has(operation)) looksOf(request.caller).vain.push(lookOf(operation, request));
     },
   };
+}
+
+/** Between the answer to the last look and the arrival of the create. */
+const READ_MS = 60_000;
+
+function pullOf({ path }: NetRequest): string | null {
+  return /\/pulls\/(\d+)$/.exec(path)?.[1] ?? null;
+}
+
+/** When a gate last asked for a pull request and heard of it, and when it did not. */
+interface Reads {
+  readonly read: ReadonlyMap<string, Millis>;
+  readonly vain: ReadonlyMap<string, Millis>;
+}
+
+function unreadProblem(world: WorldView, request: NetRequest, pulls: Reads): string | null {
+  const { env } = JSON.parse(request.body) as { env: Record<string, string> };
+  const id = env["GPU_GATE_REPOSITORY_ID"] ?? "";
+  const host = world.hosts.find(({ repository }) => repository.id === id);
+  const about = host?.gate.store.request?.(env["GPU_GATE_REQUEST"] ?? "") ?? null;
+  if (about === null || about.kind !== "pull-request" || about.prNumber === null) return null;
+  const whose = `${request.caller} ${about.prNumber}`;
+  const readAt = pulls.read.get(whose) ?? -Infinity;
+  return request.askedAt - readAt <= READ_MS && (pulls.vain.get(whose) ?? -Infinity) <= readAt
+    ? null
+    : `${env["GPU_GATE_ATTEMPT"] ?? ""} buys for #${about.prNumber}, which its gate has not read just before`;
 }
 
 /** What shows that a runner is at work. */

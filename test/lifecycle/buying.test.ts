@@ -293,6 +293,34 @@ describe("before the purchase", () => {
     expect(story.task?.task).toMatchObject({ candidate: { name: CANDIDATES[0]?.name } });
   });
 
+  test("I11: a pull request that cannot be read is read again, for half a minute, and nothing is bought for it", () => {
+    const story = planned().reachCreate();
+    const asked = story.task?.task;
+    const since = story.now;
+    for (let times = 0; times < 5; times += 1) {
+      expect(story.task?.task).toEqual(asked);
+      story.answer("create-pod", outcomes["create-pod"].unread);
+    }
+    expect(story.now - since).toBeLessThanOrEqual(40 * SECOND);
+    story.answer("create-pod", outcomes["create-pod"].unread);
+    story.remove();
+    expect(story.verdict).toMatchObject({ kind: "infrastructure", reason: "github-outage" });
+    expect(story.request.counts).toMatchObject({ attempts: 1, pods: 0 });
+  });
+
+  test("I11: it is bought for once the pull request is read, and the lock waits for no hour of a used-up quota", () => {
+    const story = planned().reachCreate();
+    story.answer("create-pod", { kind: "unread", why: "rate limit", retryAt: story.now + 90 * SECOND });
+    expect(story.task?.dueAt).toBe(story.now + 90 * SECOND);
+    story.answer("create-pod", outcomes["create-pod"].created);
+    expect(story.at).toBe("provisioning/start");
+
+    const hour = planned().reachCreate();
+    hour.answer("create-pod", { kind: "unread", why: "rate limit", retryAt: hour.now + 3_600 * SECOND });
+    hour.remove();
+    expect(hour.verdict).toMatchObject({ kind: "infrastructure", reason: "github-outage" });
+  });
+
   test("attempts that never buy anything are bounded as well", () => {
     const story = planned({ terms: { ...TERMS, maxAttempts: 1 } });
     for (let times = 0; story.kind !== "concluded" && times < 20; times += 1) {

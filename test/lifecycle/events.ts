@@ -119,6 +119,7 @@ export const outcomes: OutcomeTable = {
     skip: { kind: "skip", why: "invalid", detail: "400", elapsedMs: 1_000 },
     stop: { kind: "stop", reason: "balance", detail: "402", elapsedMs: 1_000 },
     obsolete: { kind: "obsolete", which: "head-moved" },
+    unread: { kind: "unread", why: "503", retryAt: null },
     "held-back": { kind: "held-back", because: "buying-paused", detail: "Buying is paused." },
     "secret-lost": { kind: "secret-lost" },
     stopped: { kind: "stopped" },

@@ -123,7 +123,9 @@ class Model {
       return { kind: "created", pod: this.#facts(born), sentAt, elapsedMs };
     }
     const retryAfterMs = this.#dice.chance(0.3) ? this.#dice.upTo(30_000) : null;
-    switch (this.#dice.pick("capacity", "rate-limited", "skip", "done-but", "lost", "late", "stop", "secret-lost")) {
+    switch (
+      this.#dice.pick("capacity", "rate-limited", "skip", "done-but", "lost", "late", "stop", "secret-lost", "unread")
+    ) {
       case "capacity":
         return { kind: "capacity", elapsedMs };
       case "rate-limited":
@@ -148,6 +150,8 @@ class Model {
         return { kind: "stop", reason: "balance", detail: "no money", elapsedMs };
       case "secret-lost":
         return { kind: "secret-lost" };
+      case "unread":
+        return { kind: "unread", why: "503", retryAt: null };
     }
   }
 

@@ -20,7 +20,7 @@ import {
   type StateOf,
   type Walk,
 } from "../model.ts";
-import { audit, conclude, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
+import { audit, backoff, conclude, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { Done, Task } from "../tasks.ts";
 import { advanceTeardown, beginTeardown, type TeardownMove, type TeardownScope } from "../teardown.ts";
 import { RUNNER_REFUSED, saysDeprecated } from "../last-words.ts";
@@ -30,6 +30,22 @@ import { book, ledgerClose, markLoud, scopeOf, startCleaning } from "./cleaning.
 import { limitsOf } from "./early.ts";
 
 export type Provisioning = StateOf<"provisioning">;
+
+/** Tries at steps in front of the purchase before the request gives up: nothing has been bought yet. */
+const STEP_TRIES = 6;
+
+/** The same step once more after a pause; null when it was tried often enough. */
+export function again(
+  request: GateRequest,
+  state: Provisioning,
+  task: Task,
+  retryAt: Millis | null,
+  around: Surroundings,
+): Step | null {
+  const tries = state.stepTries + 1;
+  if (tries >= STEP_TRIES) return null;
+  return go(request, { ...state, stepTries: tries }, task, backoff(tries, around.now, retryAt));
+}
 
 /** What stays in hand from one attempt to the next. */
 export interface Paid {

@@ -7,16 +7,13 @@
  */
 import { unreachable } from "../../result.ts";
 import type { Attempt, GateRequest } from "../model.ts";
-import { audit, backoff, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
+import { audit, go, ignore, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { Done, Task } from "../tasks.ts";
 import { verdict } from "../verdict.ts";
 import { nextRequest, slept } from "../walk.ts";
-import { endWith, paused, retry, rulesOf, SAME_CLOCK, tearingDown, type Provisioning } from "./attempts.ts";
+import { again, endWith, paused, retry, rulesOf, SAME_CLOCK, tearingDown, type Provisioning } from "./attempts.ts";
 import { limitsOf } from "./early.ts";
 import { created, lookedUp, obey, starting } from "./renting.ts";
-
-/** Tries at steps in front of the purchase before the request gives up: nothing has been bought yet. */
-const STEP_TRIES = 6;
 
 export function provisioning(request: GateRequest, state: Provisioning, done: Done, around: Surroundings): Step {
   if (state.step === "pause") return paused(request, state, done, around);
@@ -263,19 +260,6 @@ function withRun(
   const known: Attempt = { ...attempt, run: { runId, attempt: 1 } };
   const action = nextRequest(state.walk, state.plan.candidates, rulesOf(request), "same");
   return obey(request, state, known, action, around);
-}
-
-/** The same step once more after a pause; null when it was tried often enough. */
-function again(
-  request: GateRequest,
-  state: Provisioning,
-  task: Task,
-  retryAt: number | null,
-  around: Surroundings,
-): Step | null {
-  const tries = state.stepTries + 1;
-  if (tries >= STEP_TRIES) return null;
-  return go(request, { ...state, stepTries: tries }, task, backoff(tries, around.now, retryAt));
 }
 
 /** Enters another step, its task due now. */

@@ -20,8 +20,8 @@ import { reservedPriceOf, type Attempt, type GateRequest } from "../model.ts";
 import { audit, go, ignore, nextLook, type Extras, type Step, type Surroundings } from "../step.ts";
 import type { CreateOutcome, Done, JobFacts, Observation, PodFacts, Task, Want } from "../tasks.ts";
 import { verdict, type Verdict } from "../verdict.ts";
-import { afterAnswer, afterNotFound, type CreateAnswer, type WalkAction } from "../walk.ts";
-import { endWith, exhaustion, reject, retry, rulesOf, SAME_CLOCK, type Provisioning } from "./attempts.ts";
+import { afterAnswer, afterNotFound, nextRequest, type CreateAnswer, type WalkAction } from "../walk.ts";
+import { again, endWith, exhaustion, reject, retry, rulesOf, SAME_CLOCK, type Provisioning } from "./attempts.ts";
 import { limitsOf } from "./early.ts";
 import { startExecuting } from "./executing.ts";
 
@@ -78,6 +78,10 @@ export function created(
   if (outcome.kind === "obsolete") {
     return endWith(request, state, attempt, overtaken(outcome.which), around);
   }
+  if (outcome.kind === "unread") {
+    if (request.stop !== null) return endWith(request, state, attempt, request.stop, around);
+    return readAgain(request, state, attempt, outcome, around);
+  }
   if (outcome.kind === "held-back") {
     const ended =
       outcome.because === "buying-paused"
@@ -122,6 +126,30 @@ export function created(
   }
 }
 
+/** Longer than this nobody waits for GitHub with the lock in hand: others may need none of it. */
+const UNREAD_MS = 120_000;
+
+/**
+ * Nothing is bought for a pull request that cannot be read, and with a GitHub that does not answer its runner could not register
+ * either: the same create is tried again a few times, and then given up before it cost anything.
+ */
+function readAgain(
+  request: GateRequest,
+  state: Provisioning,
+  attempt: Attempt,
+  { why, retryAt }: Extract<CreateOutcome, { kind: "unread" }>,
+  around: Surroundings,
+): Step {
+  const action = nextRequest(state.walk, state.plan.candidates, rulesOf(request), "same");
+  const soon = retryAt === null || retryAt - around.now <= UNREAD_MS;
+  const step =
+    action.kind === "request" && soon
+      ? again(request, state, createTask({ ...attempt, candidate: action.candidate }, action), retryAt, around)
+      : null;
+  const detail = `The pull request could not be read directly before a GPU would have been rented: ${why}`;
+  return step ?? endWith(request, state, attempt, verdict("infrastructure", "github-outage", detail), around);
+}
+
 /** A create that bought nothing breaks a row of pods that never registered (upstream-facts section 6). */
 function overtaken(which: Extract<CreateOutcome, { kind: "obsolete" }>["which"]): Verdict {
   switch (which) {
@@ -141,7 +169,7 @@ function nothingBought(request: GateRequest): GateRequest {
 }
 
 function answerOf(
-  outcome: Exclude<CreateOutcome, { kind: "obsolete" | "held-back" | "secret-lost" | "stopped" }>,
+  outcome: Exclude<CreateOutcome, { kind: "obsolete" | "unread" | "held-back" | "secret-lost" | "stopped" }>,
 ): CreateAnswer {
   switch (outcome.kind) {
     case "created":
