@@ -31,6 +31,8 @@ const KEPT_MS = 3 * 86_400_000;
 export class HookBook {
   readonly attempts: HookAttempt[] = [];
   redelivered = 0;
+  /** When an attempt was last asked for. */
+  askedAt: Millis = -Infinity;
   readonly #now: () => Millis;
   readonly #resend: (guid: string) => void;
   #nextId = 900_000_000_000;
@@ -50,6 +52,7 @@ export class HookBook {
     const known = this.attempts.find((one) => one.id === id);
     if (known === undefined || this.#now() - known.at > KEPT_MS) return false;
     this.redelivered += 1;
+    this.askedAt = this.#now();
     this.#resend(known.guid);
     return true;
   }

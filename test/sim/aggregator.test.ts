@@ -85,11 +85,11 @@ describe("N49", () => {
     redelivery: false,
     status: "Timed out",
   };
-  const after = (now: number, attempts: readonly HookAttempt[], readOnly = false): string | null | undefined => {
+  const after = (now: number, attempts: readonly HookAttempt[], readOnly = false, askedAt = -Infinity) => {
     const view = world({ now, readOnly });
     const github = {
       repositories: view.github.repositories,
-      options: { book: { attempts } },
+      options: { book: { attempts, askedAt } },
     } as unknown as WorldView["github"];
     return checker("N49").end?.({ ...view, github });
   };
@@ -104,5 +104,8 @@ describe("N49", () => {
     expect(after(MINUTE, [lost])).toBeNull();
     expect(after(73 * HOUR, [lost])).toBeNull();
     expect(after(2 * HOUR, [lost], true)).toBeNull();
+    // Others are being asked for: its turn comes.
+    expect(after(2 * HOUR, [lost], false, 2 * HOUR - MINUTE)).toBeNull();
+    expect(after(2 * HOUR, [lost], false, HOUR)).toContain("nobody asked");
   });
 });
