@@ -228,6 +228,15 @@ const VAGUE: readonly FaultKind[] = [
   "object-fails",
   "object-done-but-lost",
 ];
+/** What keeps the end of a sweep from the account. */
+const SILENT_SWEEPS: readonly FaultKind[] = [
+  "crash-cron",
+  "crash-account",
+  "account-down",
+  "account-overloaded",
+  "object-fails",
+  "object-done-but-lost",
+];
 /** For so long after our create a 404 proves nothing (N06), and clocks that differ. */
 const NEWBORN_MS = 124_000;
 /** The longest pause between two orders, with what it is lengthened by chance. */
@@ -271,7 +280,9 @@ function estimateProblem(world: WorldView, pod: Pod, micros: number | null, orde
   const lateMs = pod.late ? pod.createdAt - pod.askedAt : 0;
   const { weights } = world.faults.plan;
   const downMs = weights.has("gate-down") ? DOWN_MS : weights.has("crash-gate") ? CRASH_MS : 0;
-  const crashMs = order.remembered ? 0 : downMs;
+  // What the account remembers of an order it also has to be told of its end: sweeps that die say nothing.
+  const told = order.remembered && !SILENT_SWEEPS.some((kind) => weights.has(kind));
+  const crashMs = told ? 0 : downMs;
   // So is one that cron removed and could tell nobody of: the gate reckons to its own look.
   const highest =
     pod.vanished || order.unsaid || last === undefined
