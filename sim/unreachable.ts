@@ -4,8 +4,6 @@
  */
 import type { Coverage } from "./coverage.ts";
 
-const GHOST = "here a pod that GET does not know stands in no list; test/lifecycle/teardown.test.ts has one that does";
-
 /** Names that cannot occur in this world, each with the reason. */
 export const UNREACHABLE: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   reasons: {
@@ -18,10 +16,7 @@ export const UNREACHABLE: Readonly<Record<string, Readonly<Record<string, string
     "internal-error": "takes sixty failures of our own in a row; test/gate/fault.test.ts throws them",
   },
   states: {},
-  transitions: {
-    "cleaning/list -> cleaning/delete": GHOST,
-    "provisioning/teardown/list -> provisioning/teardown/delete": GHOST,
-  },
+  transitions: {},
   tasks: {},
   faults: {},
   refusals: {

@@ -1,11 +1,14 @@
-/** docs/testing.md: every incident has its row, every row its tests or an honest word, and the page's counts are current. */
+/**
+ * docs/incidents.md: every incident has its row, every row its tests or an honest word, and its counts are current; and
+ * docs/simulator.md counts its mutants as they are.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { read, root } from "./source.ts";
 
 const INCIDENTS = "../shared/reference/incidents.md";
-const page = read("docs/testing.md");
+const page = read("docs/incidents.md");
 
 interface Row {
   readonly id: string;
@@ -33,7 +36,7 @@ const rows: readonly Row[] = page
   });
 const inState = (pattern: RegExp): number => rows.filter(({ state }) => pattern.test(state)).length;
 
-describe("docs/testing.md", () => {
+describe("docs/incidents.md", () => {
   it.skipIf(!existsSync(join(root, INCIDENTS)))(
     "has exactly one row for every incident, and no other (skipped where ../shared is absent)",
     () => {
@@ -76,13 +79,15 @@ describe("docs/testing.md", () => {
     const [held, partly, none] = [inState(/^held$/), inState(/^partly: /), inState(/^not covered: /)];
     expect(page).toContain(`\n${rows.length} rows: ${held} held, ${partly} partly, ${none} not covered.\n`);
   });
+});
 
+describe("docs/simulator.md", () => {
   it("counts the mutants as they are, and calls none caught beyond them", () => {
     const lists = read("sim/mutant-list.ts") + read("sim/mutant-list-words.ts");
     const defined = [...lists.matchAll(/^ {4}name: "/gm)].length;
     const said =
       /\*\*Mutants\*\*: (\d+) are defined\. (\d+) have been shown caught so far, each within \d+ seeds; (\d+) /.exec(
-        page,
+        read("docs/simulator.md"),
       );
     const [, all, caught, open] = (said ?? []).map(Number);
     expect(all).toBe(defined);

@@ -188,6 +188,22 @@ describe("a pod that is rejected", () => {
     expect(story.locks).toEqual(["release"]);
   });
 
+  test("N70: a pod that runs and whose runner never comes online is given back at 420 s by that name, and another is tried", () => {
+    const story = buy(planned().reachCreate());
+    prove(story);
+    story.lookUntil(T0 + 420 * SECOND, {
+      ...up(),
+      runner: known({ online: false, busy: false }),
+      job: known(execute(null)),
+    });
+    expect(story.reasons).not.toContain("attempt-no-registration");
+    story.observe({ ...up(), runner: known({ online: false, busy: false }), job: known(execute(null)) });
+    expect(story.reasons).toContain("attempt-no-registration");
+    story.remove().reachCreate();
+    expect(story.asks).toBe("create-pod");
+    expect(story.request.counts).toMatchObject({ pods: 1, startupFailures: 1 });
+  });
+
   test("two pods in a row that never registered end the request", () => {
     const story = buy(planned().reachCreate());
     story.observe(EXITED("pod-1"));
