@@ -80,14 +80,32 @@ export class Accepting {
     const ofKind = store.requestsOfHead(what.headSha, what.kind);
     const known = what.kind === "pull-request" ? this.#inside.answersAt(what.headSha) : ofKind;
     const asking = { ...about, prNumber: what.prNumber ?? 0, baseRef: what.baseRef };
-    if (!needsAnswer(known, asking)) return null;
     const generation = nextGeneration(ofKind);
+    if (!needsAnswer(known, asking)) {
+      const renamed = this.#underAnotherName(known, asking.prNumber);
+      return renamed === null ? null : this.#steps.giveBack(renamed, asking.prNumber, generation, now);
+    }
     const answer = answerFor(known, asking);
     if (answer !== null) return this.#steps.giveBack(answer, asking.prNumber, generation, now);
     return this.#steps.open(
       { ...what, actor: what.actor ?? this.#inside.heardAt(what.headSha, asking), generation },
       now,
     );
+  }
+
+  /**
+   * The last word about a commit, as it reads under the check's present name; null: it has that name, or is not to be repeated.
+   * A required check that was renamed would be waited for until the next push, with its answer under a name nobody asks for.
+   */
+  #underAnotherName(known: readonly GateRequest[], prNumber: number): GateRequest | null {
+    const config = this.#inside.lastConfig();
+    const last = known.at(-1);
+    if (config === null || config.shadow || last?.state.kind !== "concluded" || last.terms === null) return null;
+    // Of another pull request at the commit it is that one's word, and said again when that one is asked about.
+    if (last.prNumber !== prNumber || last.kind === "merge-group") return null;
+    const { name } = config.check;
+    if (last.terms.shadow || last.terms.checkName === name) return null;
+    return { ...last, terms: { ...last.terms, checkName: name } };
   }
 
   /** Row 4 for the head of this request: what a person asked for by starting one of our runs again. */
