@@ -18,8 +18,6 @@ export interface NewRequest {
   readonly row: number;
   readonly actor: Actor | null;
   readonly approvedBy: Actor | null;
-  /** The trigger workflow had started for this very change before: nobody waits for it once more. Left out: it had not. */
-  readonly triggerSeen?: boolean;
   /** The operator's cap for this run, in place of the configured ones, micro-dollars. */
   readonly liftedMicros?: number;
   /** The same person's word to keep the pod for so long, should its job not pass. */
@@ -43,7 +41,7 @@ export function newRequest(id: string, what: NewRequest, now: number): GateReque
     approvedBy: what.approvedBy,
     actor: what.actor,
     // A person who asked for it again does not wait for CI to start once more.
-    triggerSeen: what.triggerSeen ?? (what.row === 3 || what.row === 4),
+    triggerSeen: what.row === 3 || what.row === 4,
     terms: null,
     admission: null,
     prepared: null,

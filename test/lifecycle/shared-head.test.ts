@@ -346,6 +346,17 @@ describe("the answer that a pull request had", () => {
     expect(heardFrom([first, later], { prNumber: 8, baseRef: "stage" })).toEqual(BOB);
   });
 
+  it("is by who had caused it before the App was away", () => {
+    for (const reason of ["app-removed", "repository-gone"] as const) {
+      const away = ended("cancelled", reason, { ...SECOND, ...forBase("stage"), openedBy: { row: 1, actor: BOB } });
+      expect(heardFrom([passed, away], { prNumber: 8, baseRef: "stage" })).toEqual(BOB);
+      // For another base somebody else may have changed it meanwhile.
+      expect(heardFrom([passed, away], { prNumber: 8, baseRef: "main" })).toBeNull();
+    }
+    const closed = ended("closed", "closed", { ...SECOND, ...forBase("stage"), openedBy: { row: 1, actor: BOB } });
+    expect(heardFrom([passed, closed], { prNumber: 8, baseRef: "stage" })).toBeNull();
+  });
+
   it("is by nobody where the base is known and was not told, as in what was stored before it was kept", () => {
     const told = { ...passed, alsoBy: { "8": ALICE } };
     expect(heardFrom([told], { prNumber: 8, baseRef: "stage" })).toBeNull();

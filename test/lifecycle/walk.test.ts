@@ -170,6 +170,21 @@ describe("400 without capacity words", () => {
   });
 });
 
+describe("a key without access", () => {
+  const POOL: CreateAnswer = { kind: "skip", why: "pool" };
+
+  test("to any candidate is named as that, and not as a shortage that another try might not meet", () => {
+    expect(answers(POOL, POOL, POOL).action).toEqual({ kind: "exhausted", reason: "no-access" });
+  });
+
+  test("to what is left behind a pod that was rejected is a shortage: that one it could rent", () => {
+    let walk = afterRejection(newWalk());
+    let action: WalkAction = nextRequest(walk, CANDIDATES, RULES, "new");
+    for (let times = 0; times < 2; times += 1) ({ walk, action } = answer(walk, POOL));
+    expect(action).toEqual({ kind: "exhausted", reason: "capacity" });
+  });
+});
+
 describe("after a bought pod", () => {
   test("a rejected one is followed by the next candidate with a fresh clock", () => {
     const { walk } = answers(CAPACITY, { kind: "created" });
