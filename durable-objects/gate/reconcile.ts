@@ -34,6 +34,9 @@ export async function reconcile(
   hands: ReconcileHands,
 ): Promise<boolean> {
   const lastRound = Number(store.meta("reconciled_at") ?? "0");
+  // What was said in shadow is no answer any more where the configuration has left it. Read ahead of the list, which is acted on
+  // at once: a pull request that is closed meanwhile would be asked about again.
+  const rulesRead = await reconcileRules(ports, store, github);
   const listed = await github.listOpenPulls();
   const now = ports.clock.now();
   store.removeTask(task.id);
@@ -44,8 +47,6 @@ export async function reconcile(
     if (listed.error.reason === "not-found") store.doubtName();
     return false;
   }
-  // First: what was said in shadow is no answer any more where the configuration has left it.
-  const rulesRead = await reconcileRules(ports, store, github);
   const pulls = new Map(listed.value.items.map((pull) => [pull.number, pull]));
   const here = store.meta("repository_id");
   const isFork = ({ headRepositoryId }: PullSummary): boolean => here !== null && headRepositoryId !== here;

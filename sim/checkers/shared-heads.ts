@@ -158,6 +158,8 @@ function personProblem(repository: Repository, pull: Pull, { id, kind, actor, st
   const own = [...repository.runs.values()].some(
     (run) =>
       run.path === CI &&
+      // Run again, it is of somebody who may have come after that word.
+      run.attempt === 1 &&
       run.headSha === pull.headSha &&
       run.createdAt <= state.at &&
       pull.actors.has(run.triggering.login),
