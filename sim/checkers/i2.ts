@@ -103,13 +103,14 @@ class Asked {
   }
 
   /** What the proof lacks that this line claims; its times are the product's. */
-  missing({ pod_id, closed_at, proven_at }: Line, clocks: WorldView["clocks"]): string | null {
+  missing({ pod_id, closed_at, proven_at }: Line, clocks: WorldView["clocks"], isLost: boolean): string | null {
     if (closed_at === null || proven_at === null) return "an end";
     const { earliest: from, latest } = clocks.when(closed_at);
     const to = clocks.when(proven_at).latest;
-    const ordered = this.#orders.get(pod_id);
+    // What RunPod lost by itself needs no order: cron may have taken note of it and died before it gave one (seed 3001889).
+    const ordered = this.#orders.get(pod_id) ?? (isLost ? from : undefined);
     if (ordered === undefined || ordered > latest) return "an order to delete it";
-    if ((this.#reads.get(pod_id) ?? []).every((at) => at < from || at > to))
+    if (!isLost && (this.#reads.get(pod_id) ?? []).every((at) => at < from || at > to))
       return "a look at the pod after the DELETE";
     const lists = this.lists.filter((at) => at >= from && at <= to);
     // As they were asked for: a slow one is performed after a later one.
@@ -155,7 +156,7 @@ export function i2(): Checker {
         const line = mine[0];
         if (line === undefined || line.closed_at === null || line.proven_at === null)
           return `${pod.id} has no closing line in the ledger`;
-        const missing = asked.missing(line, world.clocks);
+        const missing = asked.missing(line, world.clocks, pod.vanished && pod.deletes.length === 0);
         if (missing !== null) return `${pod.id} is called gone without ${missing}`;
         const listAt = asked.listAfter(pod.releasedAt + CYCLE_MS);
         const order = {

@@ -160,6 +160,7 @@ function personProblem(repository: Repository, pull: Pull, { id, kind, actor, st
       run.path === CI &&
       // Run again, it is of somebody who may have come after that word.
       run.attempt === 1 &&
+      (run.headRepositoryId ?? repository.id) === repository.id &&
       run.headSha === pull.headSha &&
       run.createdAt <= state.at &&
       pull.actors.has(run.triggering.login),
