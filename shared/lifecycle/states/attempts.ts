@@ -35,7 +35,7 @@ export type Provisioning = StateOf<"provisioning">;
 const STEP_TRIES = 6;
 
 /** The same step once more after a pause; null when it was tried often enough. */
-export function again(
+export function tryAgain(
   request: GateRequest,
   state: Provisioning,
   task: Task,

@@ -11,7 +11,7 @@ import { audit, go, ignore, type Extras, type Step, type Surroundings } from "..
 import type { Done, Task } from "../tasks.ts";
 import { verdict } from "../verdict.ts";
 import { nextRequest, slept } from "../walk.ts";
-import { again, endWith, paused, retry, rulesOf, SAME_CLOCK, tearingDown, type Provisioning } from "./attempts.ts";
+import { endWith, paused, retry, rulesOf, SAME_CLOCK, tearingDown, tryAgain, type Provisioning } from "./attempts.ts";
 import { limitsOf } from "./early.ts";
 import { created, lookedUp, obey, starting } from "./renting.ts";
 
@@ -107,7 +107,7 @@ function reserved(request: GateRequest, state: Provisioning, attempt: Attempt, d
       const detail = `Money could not be reserved, so nothing was bought: ${outcome.why}`;
       const task: Task = { kind: "reserve", attemptId: attempt.id, micros: attempt.reservedMicros };
       return (
-        again(request, state, task, null, around) ??
+        tryAgain(request, state, task, null, around) ??
         endWith(request, state, attempt, verdict("infrastructure", "account-unreachable", detail), around)
       );
     }
@@ -141,7 +141,7 @@ function minted(request: GateRequest, state: Provisioning, attempt: Attempt, don
       if (request.stop !== null) return clearRunner(request, state, attempt, around);
       const detail = `GitHub did not mint a runner: ${outcome.why}`;
       return (
-        again(request, state, mintTask(attempt), outcome.retryAt, around) ??
+        tryAgain(request, state, mintTask(attempt), outcome.retryAt, around) ??
         endWith(request, state, attempt, verdict("infrastructure", "runner-config", detail), around)
       );
     }
@@ -176,7 +176,7 @@ function foundRunner(
       return end(`A runner of this attempt's name is not ours: ${outcome.why}`);
     case "unknown":
       return (
-        again(request, state, findRunnerTask(attempt), null, around) ??
+        tryAgain(request, state, findRunnerTask(attempt), null, around) ??
         end(`A lost registration could not be removed: ${outcome.why}`)
       );
     default:
@@ -204,7 +204,7 @@ function dispatched(
     case "not-sent": {
       const task: Task = { kind: "dispatch-execute", attemptId: attempt.id };
       return (
-        again(request, state, task, outcome.retryAt, around) ??
+        tryAgain(request, state, task, outcome.retryAt, around) ??
         unavailable(request, state, attempt, outcome.why, around)
       );
     }

@@ -21,7 +21,7 @@ import { audit, go, ignore, nextLook, type Extras, type Step, type Surroundings 
 import type { CreateOutcome, Done, JobFacts, Observation, PodFacts, Task, Want } from "../tasks.ts";
 import { verdict, type Verdict } from "../verdict.ts";
 import { afterAnswer, afterNotFound, nextRequest, type CreateAnswer, type WalkAction } from "../walk.ts";
-import { again, endWith, exhaustion, reject, retry, rulesOf, SAME_CLOCK, type Provisioning } from "./attempts.ts";
+import { endWith, exhaustion, reject, retry, rulesOf, SAME_CLOCK, tryAgain, type Provisioning } from "./attempts.ts";
 import { limitsOf } from "./early.ts";
 import { startExecuting } from "./executing.ts";
 
@@ -144,7 +144,7 @@ function readAgain(
   const soon = retryAt === null || retryAt - around.now <= UNREAD_MS;
   const step =
     action.kind === "request" && soon
-      ? again(request, state, createTask({ ...attempt, candidate: action.candidate }, action), retryAt, around)
+      ? tryAgain(request, state, createTask({ ...attempt, candidate: action.candidate }, action), retryAt, around)
       : null;
   const detail = `The pull request could not be read directly before a GPU would have been rented: ${why}`;
   return step ?? endWith(request, state, attempt, verdict("infrastructure", "github-outage", detail), around);
