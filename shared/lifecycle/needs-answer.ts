@@ -68,7 +68,7 @@ export function needsAnswer(ofHead: readonly GateRequest[], asking: Asking): boo
     isForAnotherBase(last, said, asking) ||
     isOfOneThatLeft(last, word, asking) ||
     isForks(last, word, said, asking) ||
-    isForksUnread(last, word, asking)
+    isForksUnread(last, word, said, asking)
   );
 }
 
@@ -314,18 +314,26 @@ function isForks(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[
   return answer === null ? hasSharedTest(ofHead, asking) : !isGreen(answer);
 }
 
+/** So often at one head: GitHub may be silent about this very change, however often it is asked. */
+const SILENT_TIMES = 3;
+
 /**
- * A fork's pull request was turned down while the configuration could not be read, or GitHub was silent, and both is over. Asked about anew it rents
- * nothing, and documents of a fork are no longer the red word over the greens at their commit. One from here waits for a push or
- * a re-run: nobody's money is spent because a file was repaired.
+ * A fork's pull request was turned down while the configuration could not be read, or GitHub was silent, and both is over.
+ * Asked about anew it rents nothing, and documents of a fork are no longer the red word over the greens at their commit. One from
+ * here waits for a push or a re-run: nobody's money is spent because a file was repaired.
  */
-function isForksUnread(last: GateRequest, word: Verdict, { prNumber, fork, rulesRead }: Asking): boolean {
+function isForksUnread(
+  last: GateRequest,
+  word: Verdict,
+  ofHead: readonly GateRequest[],
+  { prNumber, fork, rulesRead }: Asking,
+): boolean {
   if (fork !== true || rulesRead !== true || last.prNumber !== prNumber) return false;
-  return (
-    word.reason === "configuration-invalid" ||
-    word.reason === "configuration-missing" ||
-    word.reason === "github-outage"
-  );
+  if (word.reason !== "github-outage")
+    return word.reason === "configuration-invalid" || word.reason === "configuration-missing";
+  const isSilent = ({ state }: GateRequest): boolean =>
+    state.kind === "concluded" && state.verdict.reason === "github-outage";
+  return ofHead.filter((one) => one.prNumber === prNumber && isSilent(one)).length < SILENT_TIMES;
 }
 
 /** Both are known, and differ. */

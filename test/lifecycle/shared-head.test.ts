@@ -84,6 +84,8 @@ describe("the last word about a shared commit", () => {
     const silent = ended("infrastructure", "github-outage", { ...SECOND, admission: null, baseRef: "stage" });
     expect(needsAnswer([passed, silent], asking)).toBe(true);
     expect(needsAnswer([passed, silent], { ...asking, fork: false })).toBe(false);
+    // It may be silent about this very change for ever.
+    expect(needsAnswer([passed, silent, silent, silent], asking)).toBe(false);
     expect(needsAnswer([passed, fork], asking)).toBe(false);
   });
 
