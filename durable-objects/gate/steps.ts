@@ -7,7 +7,14 @@ import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { decide, type GateEvent } from "../../shared/lifecycle/decide.ts";
 import { fenced, fenceOf } from "../../shared/lifecycle/fence.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { givenBack, isPress, needsAnswer, nextGeneration, ownAnswer } from "../../shared/lifecycle/needs-answer.ts";
+import {
+  baseHeardOf,
+  givenBack,
+  isPress,
+  needsAnswer,
+  nextGeneration,
+  ownAnswer,
+} from "../../shared/lifecycle/needs-answer.ts";
 import { newRequest, type NewRequest } from "../../shared/lifecycle/new-request.ts";
 import { audit, type Step, type Surroundings } from "../../shared/lifecycle/step.ts";
 import { isLookedUp, onRepeat } from "../../shared/lifecycle/tasks.ts";
@@ -230,11 +237,14 @@ export class Steps {
     const next = waiting.find((prNumber) => needsAnswer(known, { prNumber }));
     if (next === undefined) return;
     const generation = nextGeneration(store.requestsOfHead(headSha, "pull-request"));
-    // The word that was heard of it while it had to wait is that person's, as if it had opened the request at once.
+    // The word that was heard of it while it had to wait is that person's, as if it had opened the request at once, and the base is
+    // the one it was told with: who had caused it is known by that, should the App be away before anybody could look.
+    const baseRef = baseHeardOf(known, next);
     const parts = {
       kind: "pull-request",
       row: 1,
       actor: this.#inside.heardAt(headSha, { prNumber: next }),
+      ...(baseRef === undefined ? {} : { baseRef }),
       approvedBy: null,
     } as const;
     const opened = store.request(this.open({ ...parts, prNumber: next, headSha, generation }, now));

@@ -163,6 +163,11 @@ export function heardFrom(ofHead: readonly GateRequest[], { prNumber, baseRef }:
   return { id: heard.id, login: heard.login };
 }
 
+/** The base that a pull request was last told with while another's answer stood; undefined: not told. */
+export function baseHeardOf(ofHead: readonly GateRequest[], prNumber: number): string | undefined {
+  return ofHead.findLast(({ alsoBy }) => alsoBy?.[prNumber] !== undefined)?.alsoBy?.[prNumber]?.baseRef;
+}
+
 function isOver(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[], asking: Asking): boolean {
   switch (word.kind) {
     case "closed":

@@ -61,10 +61,12 @@ class Asked {
    * The first order since its end of which somebody heard that it worked, by when RunPod performed it; null: none. A 404 says so
    * only of a pod that is no newborn any more.
    */
-  heardOrder({ id, createdAt, releasedAt }: Pod): number | null {
+  heardOrder(pod: Pod): number | null {
+    const { id, createdAt, releasedAt } = pod;
+    const since = Math.max(releasedAt ?? 0, shownUntil(pod));
     const told = this.#heardOrders
       .get(id)
-      ?.find(({ at, status }) => at >= (releasedAt ?? 0) && (status === 204 || at >= createdAt + NEWBORN_MS));
+      ?.find(({ at, status }) => at >= since && (status === 204 || at >= createdAt + NEWBORN_MS));
     return told?.at ?? null;
   }
 
@@ -274,8 +276,8 @@ function estimateProblem(world: WorldView, pod: Pod, micros: number | null, orde
   // Where no answer is slow and nothing of ours ends or fails, the order that is answered is the end.
   const heardAt = VAGUE.some((kind) => world.faults.plan.weights.has(kind)) ? null : order.heardAt;
   // While RunPod goes on showing it as it was, nobody can know better than that it runs.
-  const shownUntil = pod.ghost === "TERMINATED" ? 0 : Math.max(pod.listedUntil, pod.readUntil);
-  const shownAt = shownUntil === 0 ? 0 : shownUntil + DELETE_PAUSE_MS;
+  const shown = shownUntil(pod);
+  const shownAt = shown === 0 ? 0 : shown + DELETE_PAUSE_MS;
   const knownAt = Math.max(shownAt, heardAt ?? order.lastAt ?? order.listAt + DELETE_PAUSE_MS);
   const pauseMs = calm ? 0 : Math.max(0, knownAt - (pod.releasedAt ?? 0));
   const lateMs = pod.late ? pod.createdAt - pod.askedAt : 0;
@@ -292,6 +294,11 @@ function estimateProblem(world: WorldView, pod: Pod, micros: number | null, orde
   if (bill - micros <= worth(shortMs(world, pod)) && micros - bill <= highest) return null;
   const seconds = ((micros - bill) * 3_600_000) / (pod.price * 1_000_000) / 1000;
   return `${pod.id}: estimate and bill are ${seconds.toFixed(1)} s apart`;
+}
+
+/** Until when RunPod showed it as it was before it was released; 0: it did not. */
+function shownUntil({ ghost, listedUntil, readUntil }: Pod): number {
+  return ghost === "TERMINATED" ? 0 : Math.max(listedUntil, readUntil);
 }
 
 function bookedAtMost(world: WorldView, pod: Pod): boolean {

@@ -2,7 +2,14 @@
 import { describe, expect, it } from "vitest";
 import type { CodesOf } from "../../shared/audit/reasons.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { answerFor, givenBack, heardFrom, needsAnswer, ownAnswer } from "../../shared/lifecycle/needs-answer.ts";
+import {
+  answerFor,
+  baseHeardOf,
+  givenBack,
+  heardFrom,
+  needsAnswer,
+  ownAnswer,
+} from "../../shared/lifecycle/needs-answer.ts";
 import { again, route, type RouteView } from "../../shared/lifecycle/route.ts";
 import type { Signal } from "../../shared/lifecycle/signal.ts";
 import { verdict, type VerdictKind } from "../../shared/lifecycle/verdict.ts";
@@ -357,6 +364,17 @@ describe("the answer that a pull request had", () => {
     }
     const closed = ended("closed", "closed", { ...SECOND, ...forBase("stage"), openedBy: { row: 1, actor: BOB } });
     expect(heardFrom([passed, closed], { prNumber: 8, baseRef: "stage" })).toBeNull();
+  });
+
+  it("was told with a base, the last of those that were heard", () => {
+    const first = { ...passed, alsoBy: { "8": { ...ALICE, baseRef: "stage" }, "9": ALICE } };
+    const later = ended("passed", "tests-passed", {
+      id: "r2",
+      generation: 2,
+      alsoBy: { "8": { ...BOB, baseRef: "next" } },
+    });
+    expect(baseHeardOf([first, later], 8)).toBe("next");
+    expect([baseHeardOf([first], 9), baseHeardOf([first, later], 10)]).toEqual([undefined, undefined]);
   });
 
   it("is by nobody where the base is known and was not told, as in what was stored before it was kept", () => {
