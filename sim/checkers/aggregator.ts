@@ -31,6 +31,7 @@ export function aggregator(): Checker {
         return moments.some((at) => isGreen(repository, headSha, STRICT, at))
           ? null
           : `'${AGGREGATE}' is green on ${headSha.slice(0, 8)} without a green ${STRICT}`;
+      if (check.conclusion !== "failure") return null;
       return isOfThisLife(repository, check) &&
         moments.every((at) => [STRICT, ...OTHERS].every((name) => isGreen(repository, headSha, name, at)))
         ? `'${AGGREGATE}' is ${check.conclusion} on ${headSha.slice(0, 8)}, where all that it asks for is green`
@@ -74,6 +75,10 @@ function isGreen(repository: Repository, headSha: string, name: string, at: Mill
 function isOfThisLife(repository: Repository, { headSha, startedAt }: CheckRun): boolean {
   const here = [...repository.pulls.values()].filter((pull) => pull.headSha === headSha);
   const bornAt = Math.max(startedAt ?? 0, ...here.flatMap(({ changes }) => changes));
+  // A lane that ran again has its probe first, and without a machine no check of its job.
+  const beganAt = (name: string): Millis =>
+    Math.max(-Infinity, ...named(repository, headSha, name).map((one) => one.startedAt ?? 0));
+  if (beganAt(LANE) < beganAt("Probe")) return false;
   return [STRICT, ...OTHERS].every((name) =>
     named(repository, headSha, name).every((one) => (one.startedAt ?? 0) >= bornAt - EARLIER_LIFE_MS),
   );
