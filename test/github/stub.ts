@@ -59,7 +59,9 @@ export const LOOK_UP = "GET /repos/octo/engine/installation";
 
 export function stubGitHub(routes: Readonly<Record<string, Handler>>): Stub {
   const seen: Seen[] = [];
-  const all: Readonly<Record<string, Handler>> = { [MINT]: () => tokenAnswer(), ...routes };
+  // A 404 makes the App ask whether it has a place here at all: it has, unless a test says otherwise.
+  const here = { [MINT]: () => tokenAnswer(), [LOOK_UP]: () => json({ id: 77 }) };
+  const all: Readonly<Record<string, Handler>> = { ...here, ...routes };
   const routeOf = (call: Seen): string => `${call.method} ${call.path.split("?")[0] ?? ""}`;
   const calls = (route: string): Seen[] => seen.filter((call) => routeOf(call) === route);
   return {
