@@ -5,6 +5,7 @@
 import { describeFailure, type GitHubFailure } from "../../shared/github/failure.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import type { Job, Run } from "../../shared/github/actions.ts";
+import type { CheckRun } from "../../shared/github/checks.ts";
 import { readEvidence } from "../../shared/hosted/evidence.ts";
 import { LOOK_UP_JOB } from "../../shared/hosted/prepare-jobs.ts";
 import { evaluatePreGate } from "../../shared/lifecycle/pre-gate.ts";
@@ -118,11 +119,12 @@ async function observePrepare(
     const failed = jobs.value.items.filter(
       ({ name, conclusion: its }) => name !== LOOK_UP_JOB && (its === "failure" || its === "timed_out"),
     );
+    if (conclusion === "failure" && failed.length === 0 && !jobs.value.complete) return cut("jobs");
     return { known: true, value: { ...facts, failedJobs: failed.map((job) => job.name), artifacts: [] } };
   }
   const artifacts = await github.listArtifacts(run.runId);
   if (!artifacts.ok) return unknown(artifacts.error);
-  if (!artifacts.value.complete) return { known: false, why: "the list of artifacts was cut", retryAt: null };
+  if (!artifacts.value.complete) return cut("artifacts");
   return {
     known: true,
     value: {
@@ -144,11 +146,11 @@ async function observePreGate(
   want: NonNullable<Want["preGate"]>,
   github: GitHubClient,
 ): Promise<NonNullable<Observation["preGate"]>> {
-  const answer = await github.listCheckRunsForRef(want.headSha, { filter: "latest" });
-  if (!answer.ok) return unknown(answer.error);
+  const listed = await latestChecks(want, github);
+  if (!Array.isArray(listed)) return listed;
   const judged = evaluatePreGate(
     want.names,
-    answer.value.items.map((run) => ({
+    listed.map((run) => ({
       name: run.name,
       status: run.status,
       conclusion: run.conclusion,
@@ -168,6 +170,27 @@ async function observePreGate(
   }
 }
 
+/**
+ * The newest check runs of the wanted names. A head may have more checks than are read, or get one while its pages are: then
+ * each name is asked for on its own, whose list is short.
+ */
+async function latestChecks(
+  { headSha, names }: NonNullable<Want["preGate"]>,
+  github: GitHubClient,
+): Promise<CheckRun[] | Extract<Seen<never>, { known: false }>> {
+  const all = await github.listCheckRunsForRef(headSha, { filter: "latest" });
+  if (!all.ok) return unknown(all.error);
+  if (all.value.complete) return [...all.value.items];
+  const found: CheckRun[] = [];
+  for (const name of names) {
+    const named = await github.listCheckRunsForRef(headSha, { filter: "latest", name });
+    if (!named.ok) return unknown(named.error);
+    if (!named.value.complete) return cut("checks");
+    found.push(...named.value.items);
+  }
+  return found;
+}
+
 async function observeJob(want: NonNullable<Want["job"]>, github: GitHubClient): Promise<Seen<ExecuteFacts | "gone">> {
   const [latest, listed] = await Promise.all([
     github.getRun(want.run.runId),
@@ -176,6 +199,7 @@ async function observeJob(want: NonNullable<Want["job"]>, github: GitHubClient):
   if (!latest.ok) return goneOr(latest.error);
   if (!listed.ok) return goneOr(listed.error);
   const job = listed.value.items.find((candidate) => candidate.name === want.jobName) ?? null;
+  if (job === null && !listed.value.complete) return cut("jobs");
   const facts = job === null ? null : await jobFacts(job, github);
   if (facts !== null && "known" in facts) return facts;
   // A later attempt says nothing about ours: its end is told by our own attempt's jobs.
@@ -239,7 +263,7 @@ async function observePod(podId: string, context: ObserveContext): Promise<Seen<
   if (!listing.ok) return { known: false, why: listing.why, retryAt: null };
   const listed = listing.value.pods.find((pod) => pod.id === podId);
   if (listed !== undefined) return { known: true, value: { pod: podFacts(listed), getGone: false } };
-  if (!listing.value.complete) return { known: false, why: "the list of pods was cut", retryAt: null };
+  if (!listing.value.complete) return cut("pods");
   // Lists lag behind creates: the pod itself is asked before anything is concluded from its absence.
   const answer = await context.ports.runpod.getPod(podId);
   switch (answer.kind) {
@@ -287,6 +311,11 @@ function goneOr(
   return failure.reason === "not-found" || failure.reason === "gone"
     ? { known: true, value: "gone" }
     : unknown(failure);
+}
+
+/** What a list lacks that was not read whole is not known to be absent (I11). */
+function cut(what: "jobs" | "artifacts" | "checks" | "pods"): Extract<Seen<never>, { known: false }> {
+  return { known: false, why: `the list of ${what} was cut`, retryAt: null };
 }
 
 function unknown(failure: GitHubFailure): Extract<Seen<never>, { known: false }> {

@@ -13,7 +13,8 @@ const root = join(import.meta.dirname, "..", "..");
 async function failedJobs(jobs: Readonly<Record<string, string>>) {
   const github = {
     getRunAttempt: async () => ok({ status: "completed", conclusion: "failure", htmlUrl: "u" }),
-    listJobs: async () => ok({ items: Object.entries(jobs).map(([name, conclusion]) => ({ name, conclusion })) }),
+    listJobs: async () =>
+      ok({ items: Object.entries(jobs).map(([name, conclusion]) => ({ name, conclusion })), complete: true }),
   } as unknown as GitHubClient;
   const context = { github, ports: {} as never, dueAt: 0, tickMs: 5_000 };
   const seen = await observe({ prepareRun: { runId: "1", attempt: 1 } }, context);
