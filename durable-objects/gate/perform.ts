@@ -13,6 +13,7 @@ import type { DispatchOutcome, Done, FindRunOutcome, Outcomes, Task } from "../.
 import { saysDeprecated } from "../../shared/lifecycle/last-words.ts";
 import { unreachable } from "../../shared/result.ts";
 import { lastWords } from "../../shared/runpod/logs.ts";
+import { podIsGone } from "../../shared/runpod/pod.ts";
 import type { Millis } from "../../shared/ports.ts";
 import { randomHex } from "../../shared/ports.ts";
 import { admit, recheck } from "./admission.ts";
@@ -356,7 +357,11 @@ async function lookUp(
 ): Promise<Outcomes["look-up-pod"]> {
   const answer = await context.ports.account.listPods(task.notBefore);
   if (!answer.ok) return { kind: "unknown", why: answer.why };
-  const named = answer.value.pods.filter((pod) => pod.name === task.podName && pod.status !== "TERMINATED");
+  // One that has ended already was bought all the same: it is booked, and its attempt ends as a pod that died. A living one is
+  // the attempt's before it.
+  const named = answer.value.pods
+    .filter((pod) => pod.name === task.podName)
+    .toSorted((a, b) => Number(podIsGone(a)) - Number(podIsGone(b)));
   if (task.podId !== null && !named.some((pod) => pod.id === task.podId)) {
     const got = await context.ports.runpod.getPod(task.podId);
     // Only a pod of this attempt's own name is adopted: a proof's word alone buys nothing.
