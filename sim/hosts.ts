@@ -153,7 +153,8 @@ export function accountPort(host: () => AccountHost, net: Net, owner: () => Owne
     return answer.ok ? answer.value : answer;
   }
   return {
-    listPods: (notBefore) => flat<PodListing>("listPods", (account) => account.listPods(notBefore)),
+    listPods: (notBefore, forDeletion) =>
+      flat<PodListing>("listPods", (account) => account.listPods(notBefore, forDeletion)),
     market: (maxAgeMs) => flat("market", (account) => account.market(maxAgeMs)),
     reserve: (attemptId, micros) => told("reserve", (account) => account.reserve(attemptId, repositoryId, micros)),
     commit: (attemptId, micros) => told("commit", (account) => (account.commit(attemptId, micros, repositoryId), null)),
