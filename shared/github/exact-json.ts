@@ -16,13 +16,21 @@ interface JsonWithSource {
 
 const json: JsonWithSource = JSON;
 
-/** Parses `text`; throws `SyntaxError` for what is not JSON, like `JSON.parse`. */
+/**
+ * Parses `text`; throws `SyntaxError` for what is not JSON, like `JSON.parse`, and for what is nested deeper than the engine can
+ * walk.
+ */
 export function parseExactJson(text: string): unknown {
   // A reviver visits every node, which is slow on large bodies: only needed when a long run of digits is there at all.
   if (!/\d{16}/.test(text)) return json.parse(text);
-  return json.parse(text, (_key, value, context) => {
-    if (typeof value !== "number" || Number.isSafeInteger(value)) return value;
-    const source = context?.source ?? "";
-    return /^-?\d+$/.test(source) ? source : value;
-  });
+  try {
+    return json.parse(text, (_key, value, context) => {
+      if (typeof value !== "number" || Number.isSafeInteger(value)) return value;
+      const source = context?.source ?? "";
+      return /^-?\d+$/.test(source) ? source : value;
+    });
+  } catch (error) {
+    if (error instanceof RangeError) throw new SyntaxError("the JSON is nested too deep to be read");
+    throw error;
+  }
 }

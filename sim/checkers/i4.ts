@@ -73,8 +73,11 @@ function successProblem(world: WorldView, repository: Repository, check: CheckRu
     kind === "validation" && record?.revision !== null && record !== null
       ? contained(repository, check.headSha, record.revision)
       : subject.revisions;
-  if (record?.state.kind === "concluded" && record.state.verdict.kind === "reused")
-    return reuseProblem(world, repository, check, revisions, record.openedAt - world.clocks.widest);
+  if (record?.state.kind === "concluded" && record.state.verdict.kind === "reused") {
+    // An answer that is given back stays what it was, under the rules of its day, like any check that nobody asks about again.
+    const askedAt = record.state.at === record.openedAt ? -Infinity : record.openedAt - world.clocks.widest;
+    return reuseProblem(world, repository, check, revisions, askedAt);
+  }
   return evidenceProblem(world, repository, request, revisions);
 }
 

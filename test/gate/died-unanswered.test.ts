@@ -11,7 +11,7 @@ it("is adopted, rejected and booked, and the next attempt passes", async () => {
       const answer = await next(input, init);
       const isPods = pathname === "/v2/pods";
       if (isPods && init?.method === "POST" && answer.status < 300 && dead === null) {
-        const made = (await answer.json()) as { id: string };
+        const made = JSON.parse(await answer.text()) as { id: string };
         dead = made.id;
         return new Response("bad gateway", { status: 502 });
       }

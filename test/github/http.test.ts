@@ -116,6 +116,9 @@ describe("parseExactJson", () => {
 
   it("throws SyntaxError for what is no JSON, on both of its ways", () => {
     expect(() => parseExactJson("{")).toThrow(SyntaxError);
+    // What the engine reads, and cannot walk with a reviver.
+    const deep = `${'{"a":'.repeat(100_000)}9007199254740993${"}".repeat(100_000)}`;
+    expect(() => parseExactJson(deep)).toThrow(new SyntaxError("the JSON is nested too deep to be read"));
     expect(() => parseExactJson("{1234567890123456789")).toThrow(SyntaxError);
   });
 });
