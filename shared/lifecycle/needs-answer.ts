@@ -153,7 +153,7 @@ export function heardFrom(ofHead: readonly GateRequest[], { prNumber, baseRef }:
   const own = ofHead.findLast((request) => request.prNumber === prNumber);
   // That the App was gone, or shadow mode on, is nobody's act: who had caused it still has.
   if (own !== undefined && (wasAway(own) || wasInShadow(own)) && (baseRef === undefined || baseOf(own) === baseRef))
-    return own.openedBy.actor;
+    return own.openedBy.actor ?? own.actor;
   const at = ofHead.findLastIndex(({ alsoBy }) => alsoBy?.[prNumber] !== undefined);
   const heard = ofHead[at]?.alsoBy?.[prNumber];
   // Asked about since: what brings it up again, a changed base for one, is another act.

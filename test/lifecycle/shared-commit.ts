@@ -1,5 +1,5 @@
 /** What was said at a commit that several pull requests have, and how it is asked about: for the tests of shared heads. */
-import { expect, it } from "vitest";
+import { expect } from "vitest";
 import type { CodesOf } from "../../shared/audit/reasons.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { RouteView } from "../../shared/lifecycle/route.ts";

@@ -10,8 +10,7 @@ import {
   ownAnswer,
 } from "../../shared/lifecycle/needs-answer.ts";
 import { route } from "../../shared/lifecycle/route.ts";
-import { verdict } from "../../shared/lifecycle/verdict.ts";
-import { ADMISSION, ALICE, BOB, HEAD, known, MINUTE, PREPARED, requestIn, states, T0, TERMS } from "./fixtures.ts";
+import { ADMISSION, ALICE, BOB, HEAD, MINUTE, PREPARED, requestIn, states, T0, TERMS } from "./fixtures.ts";
 import {
   type Change,
   ended,
@@ -75,6 +74,11 @@ describe("the answer that a pull request had", () => {
       // For another base somebody else may have changed it meanwhile.
       expect(heardFrom([passed, away], { prNumber: 8, baseRef: "main" })).toBeNull();
     }
+    // Opened by the comparison, which knows nobody: its trigger run had said who it was.
+    const compared = { ...SECOND, ...forBase("stage"), openedBy: { row: 1, actor: null }, actor: BOB } as const;
+    expect(heardFrom([ended("cancelled", "repository-gone", compared)], { prNumber: 8, baseRef: "stage" })).toEqual(
+      BOB,
+    );
     const closed = ended("closed", "closed", { ...SECOND, ...forBase("stage"), openedBy: { row: 1, actor: BOB } });
     expect(heardFrom([passed, closed], { prNumber: 8, baseRef: "stage" })).toBeNull();
   });
