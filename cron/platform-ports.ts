@@ -47,8 +47,7 @@ export function platformCron(env: Env): CronPorts | null {
     },
     account: {
       registered: async () => (await inTime(async () => account().registered())).map((repository) => repository.id),
-      listPods: async (notBefore, forDeletion) =>
-        inTime(async () => account().listPods(notBefore, forDeletion), LIST_TIMEOUT_MS),
+      listPods: async (notBefore) => inTime(async () => account().listPods(notBefore), LIST_TIMEOUT_MS),
       beginSweep: async (leaseMs) => inTime(async () => account().beginSweep(leaseMs)),
       owe: async (removal) => inTime(async () => account().owe(removal)),
       endSweep: async (observations, cursor, settled, owed) =>

@@ -37,8 +37,7 @@ export interface CronGate {
 /** The account behind the RunPod key. Each call rejects when the account does not answer. */
 export interface CronAccount {
   registered(): Promise<readonly string[]>;
-  /** `forDeletion`: it is asked to see what has to be removed. */
-  listPods(notBefore: Millis, forDeletion?: boolean): Promise<AccountAnswer<PodListing>>;
+  listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>>;
   beginSweep(leaseMs: Millis): Promise<SweepStart>;
   /** Remembers a deletion before it is ordered. False: there is no room for it. */
   owe(removal: OwedRemoval): Promise<boolean>;

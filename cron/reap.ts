@@ -210,7 +210,7 @@ const NOTHING = {
 /** The account's shared list; RunPod's own when the account does not answer. */
 async function list(ports: CronPorts, problems: string[]): Promise<PodListing | null> {
   const shared = await ports.account
-    .listPods(ports.clock.now(), true)
+    .listPods(ports.clock.now())
     .catch((error: unknown) => ({ ok: false, why: `the account did not answer: ${messageOf(error)}` }) as const);
   if (shared.ok) return shared.value;
   problems.push(`No list from the account: ${shared.why}.`);

@@ -42,8 +42,8 @@ export class RunPodAccount extends DurableObject<Env> {
     });
   }
 
-  async listPods(notBefore: Millis, forDeletion = false): Promise<AccountAnswer<PodListing>> {
-    return this.#account.listPods(notBefore, forDeletion);
+  async listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>> {
+    return this.#account.listPods(notBefore);
   }
 
   async market(maxAgeMs: Millis): Promise<AccountAnswer<Market>> {

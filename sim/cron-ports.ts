@@ -78,8 +78,8 @@ export function cronPortsOf(world: CronWorld, log: (entry: Readonly<Record<strin
         rpc("account", "registered", () =>
           world.account.inside((account) => account.registered().map((one) => one.id)),
         ),
-      listPods: (notBefore, forDeletion) =>
-        rpc("account", "listPods", () => world.account.inside((account) => account.listPods(notBefore, forDeletion))),
+      listPods: (notBefore) =>
+        rpc("account", "listPods", () => world.account.inside((account) => account.listPods(notBefore))),
       beginSweep: (leaseMs) => rpc("account", "beginSweep", () => world.account.sweeps.begin(clock.now(), leaseMs)),
       owe: (removal) => rpc("account", `owe ${removal.podId}`, () => world.account.sweeps.owe(removal)),
       endSweep: (observations, cursor, settled, owed) =>

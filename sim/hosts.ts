@@ -153,8 +153,7 @@ export function accountPort(host: () => AccountHost, net: Net, owner: () => Owne
     return answer.ok ? answer.value : answer;
   }
   return {
-    listPods: (notBefore, forDeletion) =>
-      flat<PodListing>("listPods", (account) => account.listPods(notBefore, forDeletion)),
+    listPods: (notBefore) => flat<PodListing>("listPods", (account) => account.listPods(notBefore)),
     market: (maxAgeMs) => flat("market", (account) => account.market(maxAgeMs)),
     reserve: (attemptId, micros) => told("reserve", (account) => account.reserve(attemptId, repositoryId, micros)),
     commit: (attemptId, micros) => told("commit", (account) => (account.commit(attemptId, micros, repositoryId), null)),

@@ -42,12 +42,6 @@ const DAY_MS = 86_400_000;
 
 const problemsSchema = z.array(z.string()).catch([]);
 
-interface ListUnderWay {
-  readonly startedAt: Millis;
-  readonly forDeletion: boolean;
-  readonly answer: Promise<AccountAnswer<PodListing>>;
-}
-
 export class Account {
   readonly #ports: AccountPorts;
   readonly #market: MarketReader;
@@ -55,7 +49,7 @@ export class Account {
   /** Newer code wrote these tables: nothing is bought and no line is touched until that code is back. Lists go on. */
   readonly #readOnly: boolean;
   #listing: PodListing | null = null;
-  #underWay: ListUnderWay | null = null;
+  #underWay: { readonly startedAt: Millis; readonly answer: Promise<AccountAnswer<PodListing>> } | null = null;
   #lists = 0;
 
   constructor(ports: AccountPorts) {
@@ -67,23 +61,18 @@ export class Account {
 
   /**
    * A list whose first request began at or after `notBefore`. Callers who ask together share one list: many gates cost one
-   * request a tick, and one list can prove absence for all of them. `forDeletion`: it is asked to see what has to go, or to prove
-   * it gone, and takes from what is kept of RunPod's quota for that.
+   * request a tick, and one list can prove absence for all of them.
    */
-  async listPods(notBefore: Millis, forDeletion = false): Promise<AccountAnswer<PodListing>> {
+  async listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>> {
     const last = this.#listing;
     if (last !== null && last.startedAt >= notBefore && last.complete) return { ok: true, value: last };
     const running = this.#underWay;
-    if (running !== null && running.startedAt >= notBefore) {
-      const shared = await running.answer;
-      // Another's may have been held back, where this one is not.
-      return shared.ok || !forDeletion || running.forDeletion ? shared : this.listPods(notBefore, forDeletion);
-    }
+    if (running !== null && running.startedAt >= notBefore) return running.answer;
     const startedAt = this.#ports.clock.now();
-    const answer = this.#list(forDeletion).finally(() => {
+    const answer = this.#list().finally(() => {
       if (this.#underWay?.answer === answer) this.#underWay = null;
     });
-    this.#underWay = { startedAt, forDeletion, answer };
+    this.#underWay = { startedAt, answer };
     return answer;
   }
 
@@ -204,9 +193,9 @@ export class Account {
     keepMeta(this.#ports.sql, "paused", String(paused));
   }
 
-  async #list(forDeletion: boolean): Promise<AccountAnswer<PodListing>> {
+  async #list(): Promise<AccountAnswer<PodListing>> {
     this.#lists += 1;
-    const answer = await this.#ports.runpod.listPods({ forDeletion });
+    const answer = await this.#ports.runpod.listPods();
     if (!answer.ok) {
       const { reason, retryAfterMs } = answer.error;
       const why = `RunPod's list of pods: ${reason}`;

@@ -41,8 +41,8 @@ export type ReserveAnswer =
 
 /** The account behind the RunPod key: totals of money, and the pod list. Never throws: a failure is an answer. */
 export interface AccountPort {
-  /** A list whose first request began at or after `notBefore`. `forDeletion`: it is to prove a pod gone. */
-  listPods(notBefore: Millis, forDeletion?: boolean): Promise<AccountAnswer<PodListing>>;
+  /** A list whose first request began at or after `notBefore`. */
+  listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>>;
   /** RunPod's contract, prices and stock for pods of so many GPUs, at most `maxAgeMs` old. */
   market(maxAgeMs: Millis): Promise<AccountAnswer<Market>>;
   reserve(attemptId: string, micros: number): Promise<AccountAnswer<ReserveAnswer>>;

@@ -32,14 +32,14 @@ export async function deletePod(podId: string, { runpod, account, clock }: Remov
 }
 
 export async function verifyGone(podId: string, { runpod, clock }: RemovalPorts): Promise<Done> {
-  const answer = await runpod.getPod(podId, { forDeletion: true });
+  const answer = await runpod.getPod(podId);
   if (answer.kind === "failure") return { task: "verify-gone", outcome: unknownOf(answer.failure, clock.now()) };
   const gone = answer.kind === "not-found" || answer.pod.status === "TERMINATED";
   return { task: "verify-gone", outcome: { kind: gone ? "gone" : "alive" } };
 }
 
 export async function listPods(podId: string, notBefore: Millis, { account }: RemovalPorts): Promise<Done> {
-  const answer = await account.listPods(notBefore, true);
+  const answer = await account.listPods(notBefore);
   if (!answer.ok) {
     const { why, retryAt } = answer;
     return { task: "list-pods", outcome: { kind: "unknown", why, ...(retryAt === undefined ? {} : { retryAt }) } };

@@ -103,14 +103,10 @@ export interface RunPodClient {
   createPod(body: CreateBody, options: { readonly timeoutMs: number }): Promise<CreateOutcome>;
   /**
    * All pods of the account, every page. Fails only when not even the first page could be read. `forDeletion`: it is asked to see
-   * what has to be removed, or to prove it gone, and takes from what is kept of the quota for that.
+   * what has to be removed, and takes from what is kept of the quota for that.
    */
   listPods(options?: { readonly forDeletion?: boolean }): Promise<Result<PodList, RunPodFailure>>;
-  /** `forDeletion`: it is asked to prove the pod gone. */
-  getPod(
-    podId: string,
-    options?: { readonly timeoutMs?: number; readonly forDeletion?: boolean },
-  ): Promise<GetPodAnswer>;
+  getPod(podId: string, options?: { readonly timeoutMs?: number }): Promise<GetPodAnswer>;
   deletePod(podId: string): Promise<DeletePodAnswer>;
   /** The newest lines of a pod's log, best effort. The stream has no end of its own: time and size bound it. */
   getPodLogs(podId: string, options?: PodLogOptions): Promise<Result<PodLogs, RunPodFailure>>;
@@ -331,7 +327,6 @@ export function createRunPodClient(options: RunPodClientOptions): RunPodClient {
         method: "GET",
         path: podPath(podId),
         timeoutMs: given?.timeoutMs ?? timeoutMs,
-        forDeletion: given?.forDeletion ?? false,
       });
       if (isAnswer(answer) && saysNotFound(answer)) return { kind: "not-found" };
       if (!isSuccess(answer)) return { kind: "failure", failure: fail("getPod", answer) };

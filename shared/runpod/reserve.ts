@@ -45,9 +45,8 @@ export class DeletionReserve {
   }
 
   /**
-   * How long a read should wait, in milliseconds; null: there is room. `forDeletion`: what a deletion begins with, or is
-   * proven by, which may use all but one request for each pod. An hour's quota may be short for an hour: nobody would see what has
-   * to go meanwhile, and a repository whose pod is not proven gone waits for that with its lock held.
+   * How long a read should wait, in milliseconds; null: there is room. `forDeletion`: what a deletion begins with, which may use
+   * all but one request for each pod. An hour's quota may be short for an hour, and nobody would see what has to go meanwhile.
    */
   wait(now: Millis, forDeletion = false): Millis | null {
     const kept = (quota: number): number => (forDeletion ? this.#ofPods(quota) : this.#kept(quota));

@@ -124,7 +124,7 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
     clock: systemClock,
     random: systemRandom,
     account: {
-      listPods: (notBefore, forDeletion) => account.listPods(notBefore, forDeletion),
+      listPods: (notBefore) => account.listPods(notBefore),
       market: (maxAgeMs) => account.market(maxAgeMs),
       reserve: (attemptId, micros) => done(account.reserve(attemptId, REPOSITORY_ID, micros)),
       commit: (attemptId, micros) => done((account.commit(attemptId, micros, REPOSITORY_ID), null)),

@@ -2,9 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { Account } from "../../durable-objects/account/account.ts";
 import { watchedSince } from "../../durable-objects/gate/observe.ts";
-import type { AccountPort } from "../../durable-objects/gate/ports.ts";
 import { publishDue } from "../../durable-objects/gate/publish.ts";
-import { listPods, verifyGone } from "../../durable-objects/gate/remove-pod.ts";
 import { RateLimit } from "../../local/github/rate-limit.ts";
 import { createEtagCache } from "../../shared/github/etag.ts";
 import type { CheckView } from "../../shared/lifecycle/check-view.ts";
@@ -89,70 +87,6 @@ describe("the reserve for deletions", () => {
     expect(await client.createPod(body, { timeoutMs: 1_000 })).not.toMatchObject({ kind: "rate-limited" });
     expect(asked).toEqual(["GET", "DELETE", "POST"]);
     expect(await client.listPods({ forDeletion: true })).toMatchObject({ ok: true });
-  });
-});
-
-describe("what proves a pod gone", () => {
-  const LATER = T0 + 1_000;
-  /** Somebody else has left five of the minute's requests; three pods of ours are there, or as many as given. */
-  async function scarce(pods = 3) {
-    const asked: string[] = [];
-    const listed = Array.from({ length: pods }, (_, at) => ({
-      id: `p${at}`,
-      status: "RUNNING",
-      env: { GPU_GATE_DEPLOYMENT: "1" },
-    }));
-    const clock = { at: T0, now: () => clock.at };
-    const runpod = createRunPodClient({
-      apiKey: "k",
-      baseUrl: "https://runpod.test",
-      graphqlUrl: "https://runpod.test/graphql",
-      userAgent: "gpu-gate-test",
-      clock,
-      fetch: (url) => {
-        const { pathname } = new URL(url);
-        asked.push(pathname);
-        const headers = windows(5, 2_000);
-        if (pathname !== "/v2/pods")
-          return Promise.resolve(Response.json({ title: "pod not found" }, { status: 404, headers }));
-        return Promise.resolve(Response.json({ pods: listed }, { headers }));
-      },
-    });
-    const account = new Account({ sql: nodeSql(), clock, runpod, monthlyCapMicros: 0 });
-    await account.listPods(0);
-    asked.length = 0;
-    clock.at = LATER;
-    const ports = { runpod, clock, account: account as unknown as AccountPort };
-    return { account, asked, ports };
-  }
-
-  it("is read from what is kept for deletions, where a watch's look waits", async () => {
-    const { account, asked, ports } = await scarce();
-    expect(await account.listPods(LATER)).toMatchObject({ ok: false, retryAt: T0 + 40_000 });
-    expect(await verifyGone("gone1", ports)).toMatchObject({ outcome: { kind: "gone" } });
-    expect(await listPods("gone1", LATER, ports)).toMatchObject({
-      outcome: { kind: "listed", complete: true, alive: false },
-    });
-    expect(asked).toEqual(["/v2/pods/gone1", "/v2/pods"]);
-  });
-
-  it("asks for itself behind a look that is held back at the same moment, once for all", async () => {
-    const { account, asked } = await scarce();
-    const [watch, ...proofs] = await Promise.all([
-      account.listPods(LATER),
-      account.listPods(LATER, true),
-      account.listPods(LATER, true),
-    ]);
-    expect(watch).toMatchObject({ ok: false });
-    expect(proofs).toMatchObject([{ ok: true }, { ok: true }]);
-    expect(asked).toEqual(["/v2/pods"]);
-  });
-
-  it("leaves one request for each pod: a DELETE comes before a proof", async () => {
-    const { asked, ports } = await scarce(6);
-    expect(await verifyGone("gone1", ports)).toMatchObject({ outcome: { kind: "unknown", retryAt: T0 + 40_000 } });
-    expect(await listPods("gone1", LATER, ports)).toMatchObject({ outcome: { kind: "unknown" } });
-    expect(asked).toEqual([]);
   });
 });
 

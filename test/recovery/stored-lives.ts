@@ -124,7 +124,7 @@ export function goOn(sql: Sql, from: number, repositoryId: string, accountSql: S
     clock,
     random: { next: () => 0.5, bytes: (length) => new Uint8Array(length).fill(luck) },
     account: {
-      listPods: (notBefore, forDeletion) => account.listPods(notBefore, forDeletion),
+      listPods: (notBefore) => account.listPods(notBefore),
       market: async () => ({ ok: false, why: "cut" }),
       reserve: (attemptId, micros) => answered(account.reserve(attemptId, repositoryId, micros)),
       commit: async (attemptId, micros) => (account.commit(attemptId, micros, repositoryId), answered(null)),
