@@ -17,7 +17,7 @@ The billed amount stands beside our estimate once RunPod's bill was read (each n
   --from DAY     first day, UTC (2026-11-01); default the first of this month
   --to DAY       last day, UTC, counted whole; default now. Both may be instants (2026-11-30T12:00:00Z)
   --group WORD   sum by GPU type, by pull request, or by the reason of the end; table and csv without it list the pods
-  --format WORD  table (default), csv or json
+  --format WORD  table (default), csv (plain numbers, units in the header, empty for unknown) or json
   --reconcile    have the control plane compare RunPod's bill first; needs the operator's token
   --url URL      address of the control plane, default GPU_GATE_URL
 
@@ -80,8 +80,9 @@ function render(costs: readonly ToldCost[], by: Grouping | null, format: (typeof
     const value = by === null ? costs : [...groupCosts(costs, by), totalCosts(costs)];
     return `${JSON.stringify(value, null, 2)}\n`;
   }
+  if (format === "csv") return csv(by === null ? podCells(costs) : groupCells(costs, by));
   const rows = by === null ? podRows(costs) : groupRows(costs, by);
-  return format === "csv" ? csv(rows) : table(by === null ? [...rows, ...totalOfPods(costs)] : rows);
+  return table(by === null ? [...rows, ...totalOfPods(costs)] : rows);
 }
 
 /** The last line is the sum. */
@@ -150,6 +151,78 @@ function podRows(costs: readonly ToldCost[]): string[][] {
   return [head, ...rows];
 }
 
+/** For a spreadsheet: plain numbers with the unit in the header, an empty cell for what is not known. */
+function groupCells(costs: readonly ToldCost[], by: Grouping): string[][] {
+  const head = [
+    by,
+    "pods",
+    "successes",
+    "cost usd",
+    "unpriced pods",
+    "usd per success",
+    "rejected pods",
+    "rejected cost usd",
+    "paid s",
+    "wasted s",
+    "billed usd",
+    "billed pods",
+  ];
+  const rows = [...groupCosts(costs, by), totalCosts(costs)].map((group) => [
+    group.key,
+    String(group.pods),
+    String(group.successes),
+    usd(group.unpriced > 0 && group.unpriced === group.pods ? null : group.cost),
+    String(group.unpriced),
+    usd(group.costPerSuccess),
+    String(group.rejected),
+    usd(group.rejectedCost),
+    seconds(group.paidMs),
+    seconds(group.wastedMs),
+    usd(group.billedPods === 0 ? null : group.billed),
+    String(group.billedPods),
+  ]);
+  return [head, ...rows];
+}
+
+function podCells(costs: readonly ToldCost[]): string[][] {
+  const head = [
+    "ended",
+    "repository",
+    "pr",
+    "request",
+    "pod",
+    "gpu",
+    "tier",
+    "usd/h",
+    "paid s",
+    "cost usd",
+    "billed usd",
+    "verdict",
+    "pod's end",
+  ];
+  const rows = costs.map((cost) => [
+    new Date(cost.deletedAt).toISOString(),
+    cost.repositoryId,
+    String(cost.prNumber ?? ""),
+    cost.requestId ?? "",
+    cost.podId,
+    cost.gpu ?? "",
+    cost.tier ?? "",
+    String(cost.pricePerHour ?? ""),
+    seconds(cost.paidMs),
+    usd(cost.cost),
+    usd(cost.billed),
+    cost.verdict?.kind ?? "",
+    cost.outcome,
+  ]);
+  return [head, ...rows];
+}
+
+/** Takes millionths of a dollar, gives dollars with all their places. */
+function usd(micros: number | null): string {
+  return micros === null ? "" : (micros / 1_000_000).toFixed(6);
+}
+
 function totalOfPods(costs: readonly ToldCost[]): string[][] {
   const all = totalCosts(costs);
   const success = all.costPerSuccess === null ? "no success" : `${formatUsd(all.costPerSuccess)} a success`;
@@ -163,8 +236,7 @@ function seconds(durationMs: number): string {
 
 /** What makes a spreadsheet compute: in full width too, and behind signs that some of them skip. */
 const FORMULA = /^[\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠]/u;
-/** `-` alone stands for nothing to say. */
-const NUMBER = /^[+-]?(?:\d+(?:\.\d+)?)?$/;
+const NUMBER = /^[+-]?\d+(?:\.\d+)?$/;
 
 /** RFC 4180. A cell that a spreadsheet would take for a formula begins with an apostrophe. */
 function csv(rows: readonly (readonly string[])[]): string {

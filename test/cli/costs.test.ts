@@ -99,12 +99,26 @@ describe("gpu-gate costs", () => {
       costs([cost(), cost({ gpu: '=HYPERLINK("x"),y', cost: null, billed: null, decisive: false })]),
     );
     expect(told.out.split("\r\n")).toEqual([
-      "gpu,pods,successes,cost,per success,rejected pods,rejected cost,paid s,wasted s,billed",
-      "NVIDIA L4,1,1,$0.0100,$0.0100,0,$0.0000,100.0,0.0,$0.0101 of 1",
-      '"\'=HYPERLINK(""x""),y",1,0,$0.0000 + 1 unknown,-,0,$0.0000,100.0,100.0,-',
-      "all,2,1,$0.0100 + 1 unknown,$0.0100,0,$0.0000,200.0,100.0,$0.0101 of 1",
+      "gpu,pods,successes,cost usd,unpriced pods,usd per success,rejected pods,rejected cost usd,paid s,wasted s,billed usd,billed pods",
+      "NVIDIA L4,1,1,0.010000,0,0.010000,0,0.000000,100.0,0.0,0.010100,1",
+      '"\'=HYPERLINK(""x""),y",1,0,,1,,0,0.000000,100.0,100.0,,0',
+      "all,2,1,0.010000,1,0.010000,0,0.000000,200.0,100.0,0.010100,1",
       "",
     ]);
+  });
+
+  it("lists pods as CSV with plain numbers, and leaves empty what is not known", async () => {
+    const unknown = { prNumber: null, requestId: null, gpu: null, tier: null, pricePerHour: null, verdict: null };
+    const told = await ask(
+      ["costs", "--format", "csv"],
+      costs([cost(), cost({ ...unknown, cost: null, billed: null })]),
+    );
+    const [head = "", known = "", empty = ""] = told.out.split("\r\n");
+    const cells = (line: string) => line.split(",");
+    expect(head).toContain("usd/h,paid s,cost usd,billed usd,verdict");
+    expect(cells(known).slice(8, 11)).toEqual(["100.0", "0.010000", "0.010100"]);
+    const blank = cells(head).filter((_, at) => cells(empty)[at] === "");
+    expect(blank).toEqual(["pr", "request", "gpu", "tier", "usd/h", "cost usd", "billed usd", "verdict"]);
   });
 
   it("gives JSON as it is, and groups as JSON", async () => {
