@@ -1,5 +1,8 @@
-/** `gpu-gate explain`: which entry of the configuration decides for a path, or what was decided about a pull request. */
+/** `gpu-gate explain`: which entry of the configuration decides for a path, what was decided about a pull request, or what a reason means. */
 import { parseArgs } from "node:util";
+import { REASON_CLASSES } from "../../shared/audit/reason-classes.ts";
+import { isReasonCode, REASON_CODES, reasonEntry, type ReasonCode } from "../../shared/audit/reasons.ts";
+import { nearestName } from "../../shared/config/issues.ts";
 import { explainPaths, type PathExplanation } from "../../shared/policy/explain.ts";
 import { pathsFromText } from "../../shared/policy/paths.ts";
 import { EXIT_NO, EXIT_OK, UsageError, type Command } from "../command.ts";
@@ -11,6 +14,7 @@ const usage = `
 gpu-gate explain [--config FILE] [--json] PATH...
 gpu-gate explain [--url URL] [--json] '#PR'|REQUEST
 gpu-gate explain --url URL [--json] POD
+gpu-gate explain [--json] REASON
 
 Says for each path whether it is documentation, CI or code, by which entry of the configuration, and which lanes a pull
 request would ask for that changes nothing else.
@@ -19,8 +23,10 @@ Of a pull request ('#12'), a request (r12bkztd) or, with --url, a pod (its id): 
 its time, the facts it rested on and the rule, and the verdict at the end. The control plane answers while its status page is
 on, or with the operator's token (GPU_GATE_OPERATOR_TOKEN).
 
-A single word like '#12' or r12bkztd is asked of the control plane; for a path of such a name write ./r12bkztd or give
---config. Everything else without --url is a path.
+Of a reason code (over-budget), as a check, the audit or a bill shows it: what happened, what the check says and what to do.
+
+A single word like '#12' or r12bkztd is asked of the control plane, and a reason code is one; for a path of such a name write
+./r12bkztd or give --config. Everything else without --url is a path.
 
   --config FILE   default .github/gpu-gate.yml
   --url URL       address of the control plane, default GPU_GATE_URL
@@ -31,7 +37,8 @@ Exit codes: 0 explained, 1 nothing is known, no answer, or no configuration, 2 w
 
 export const explainCommand: Command = {
   name: "explain",
-  summary: "Say which rule decides for a path, or what was decided about a pull request, a request or a pod",
+  summary:
+    "Say which rule decides for a path, or what was decided about a pull request, a request or a pod, or what a reason code means",
   usage,
   run: async (args, io) => {
     const { values, positionals } = parseArgs({
@@ -48,6 +55,18 @@ export const explainCommand: Command = {
         throw new UsageError("Name one pull request ('#12'), request or pod.");
       return explainSubject(subject, addressOf(values.url, io), values.json, io);
     }
+    const [only = "", ...others] = positionals;
+    const word = values.config === undefined && others.length === 0 ? only : "";
+    if (isReasonCode(word)) {
+      io.stdout(values.json ? `${JSON.stringify({ code: word, ...reasonEntry(word) }, null, 2)}\n` : reason(word));
+      return EXIT_OK;
+    }
+    // A path may look like this too, so it is explained all the same.
+    const near = /^[a-z]+(?:-[a-z]+)+$/.test(word) ? nearestReasons(word) : [];
+    if (near.length > 0)
+      io.stderr(
+        `gpu-gate explain: ${word} is no reason code; if one was meant, the nearest are: ${near.join(", ")}.\n`,
+      );
     if (positionals.length === 0) throw new UsageError("Name paths, or one pull request ('#12'), request or pod.");
     const config = await configFromFile(io, values.config, "Give another with --config");
     if (!config.ok) {
@@ -59,6 +78,20 @@ export const explainCommand: Command = {
     return EXIT_OK;
   },
 };
+
+function reason(code: ReasonCode): string {
+  const entry = reasonEntry(code);
+  const { title, intro } = REASON_CLASSES[entry.class];
+  return `${code}: ${entry.sentence}\n  ${title}: ${intro}\n  What to do: ${entry.whatToDo}\n`;
+}
+
+/** The codes that an unknown one may have been meant as: the likeliest slip of the pen, then those that share a word. */
+function nearestReasons(text: string): readonly ReasonCode[] {
+  const slip = nearestName(text, REASON_CODES);
+  const words = new Set(text.split("-"));
+  const related = REASON_CODES.filter((code) => code !== slip && code.split("-").some((word) => words.has(word)));
+  return [...REASON_CODES.filter((code) => code === slip), ...related].slice(0, 5);
+}
 
 function paragraph(explained: PathExplanation): string {
   const lines = [

@@ -282,6 +282,29 @@ describe("gpu-gate classify --since", () => {
 });
 
 describe("gpu-gate explain", () => {
+  test("says of a reason code what happened, what the check says and what to do, with no configuration", async () => {
+    await rm(join(folder, ".github/gpu-gate.yml"));
+    const { code, out } = await gate(["explain", "over-budget"]);
+    expect(code).toBe(0);
+    expect(out.split("\n")).toEqual([
+      expect.stringMatching(/^over-budget: .+\.$/),
+      "  Over budget: The check concludes `action_required`.",
+      expect.stringContaining("  What to do: The operator may lift"),
+      "",
+    ]);
+    const json = await gate(["explain", "--json", "over-budget"]);
+    expect(JSON.parse(json.out)).toMatchObject({ code: "over-budget", class: "over-budget" });
+  });
+
+  test("names the nearest reason codes for an unknown one, and still takes it for a path", async () => {
+    const { code, out, errors } = await gate(["explain", "budget-day"]);
+    expect([code, out]).toEqual([0, expect.stringContaining("budget-day: ")]);
+    expect(errors).toMatch(/budget-day is no reason code; .*over-budget/);
+    expect((await gate(["explain", "over-budgte"])).errors).toContain("the nearest are: over-budget");
+    const path = await gate(["explain", "./over-budget"]);
+    expect([path.errors, path.out]).toEqual(["", expect.stringContaining("asks for")]);
+  });
+
   test("says for each path which entry decides", async () => {
     const { code, out } = await gate(["explain", "docs/a.md", "scripts/ci/gpu.sh", "src/x.rs"]);
     expect(code).toBe(0);
