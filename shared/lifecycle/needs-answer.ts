@@ -66,7 +66,7 @@ export function needsAnswer(ofHead: readonly GateRequest[], asking: Asking): boo
     isCoveredByPress(ofHead, asking) ||
     isOver(last, word, said, asking) ||
     isForAnotherBase(last, said, asking) ||
-    isOfOneThatLeft(last, word, asking) ||
+    isOfOneThatLeft(last, word, said, asking) ||
     isForks(last, word, said, asking) ||
     isForksUnread(last, word, said, asking)
   );
@@ -296,11 +296,14 @@ function isForAnotherBase(last: GateRequest, ofHead: readonly GateRequest[], ask
 /**
  * What is not green was said of a pull request that is gone from this head: it would stand there for ever. What was tested
  * for the same base holds for whoever has the commit; that a pull request may not be tested, or waits for somebody's word, was
- * about that one alone.
+ * about that one alone. So was an end that tested nothing (a silent GitHub, no capacity, no money), where this one was green
+ * before: without a green of its own it waits for a person, as nobody asked for a test of it.
  */
-function isOfOneThatLeft(last: GateRequest, word: Verdict, { prNumber, baseRef, hasLeft }: Asking): boolean {
+function isOfOneThatLeft(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[], asking: Asking): boolean {
+  const { prNumber, baseRef, hasLeft } = asking;
   if (prNumber === null || last.prNumber === null || last.prNumber === prNumber || isGreen(last)) return false;
-  const ofItAlone = word.kind === "refused" || word.kind === "awaiting-approval";
+  const own = word.kind === "failed" ? null : ownAnswer(ofHead, asking);
+  const ofItAlone = word.kind === "refused" || word.kind === "awaiting-approval" || (own !== null && isGreen(own));
   return (ofItAlone || isOfOtherBases(last, baseRef)) && hasLeft?.(last.prNumber) === true;
 }
 

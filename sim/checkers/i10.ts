@@ -3,7 +3,8 @@
  * and one more for each time a person asked again; never two that are open. One that only found its head superseded does not
  * count: a head may come back, so a late word about it is looked into, buys nothing and ends the same way. Nor does one that
  * gave up waiting for its trigger, which may still start, or for the word of who caused it, nor one that ended because the App had no place here,
- * or that was turned down while the configuration could not be read or GitHub was silent.
+ * or a
+ * fork's that was turned down while the configuration could not be read or GitHub was silent.
  * An answer that is given back asks nobody and ends in the step that opens it: it does not count either, but there is no more
  * than one of these for each request that it can have been given back from under, and for each coming and going at the head.
  */
@@ -48,6 +49,16 @@ type Row = { head_sha: string; kind: string; n: number; open: number; bases: num
 /** Ended in the step that opened it. */
 const GIVEN = "coalesce(json_extract(record, '$.state.at'), -1) = json_extract(record, '$.openedAt')";
 
+/** A fork's that was turned down while the configuration could not be read or GitHub was silent. */
+const UNREAD =
+  "(coalesce(json_extract(record, '$.state.verdict.reason'), '') IN ('configuration-invalid', 'configuration-missing', 'github-outage') AND coalesce(json_extract(record, '$.prNumber'), 0) IN (SELECT value FROM json_each(?)))";
+
+function forksOf({ repository }: GateHost): readonly number[] {
+  return [...repository.pulls.values()].flatMap(({ number, headRepositoryId }) =>
+    headRepositoryId === repository.id ? [] : [number],
+  );
+}
+
 export function i10(): Checker {
   const looked = new Map<string, number>();
   const writes = new Map<string, number>();
@@ -62,7 +73,8 @@ export function i10(): Checker {
         if (looked.get(host.repository.id) === count) continue;
         looked.set(host.repository.id, count);
         const rows = host.sql.exec<Row>(
-          `SELECT head_sha, kind, sum(NOT (${GIVEN}) AND coalesce(json_extract(record, '$.state.verdict.kind'), '') NOT IN ('superseded') AND coalesce(json_extract(record, '$.state.verdict.reason'), '') NOT IN ('app-removed', 'repository-gone', 'trigger-not-started', 'actor-unknown', 'configuration-invalid', 'configuration-missing', 'github-outage') AND NOT (coalesce(json_extract(record, '$.state.verdict.reason'), '') = 'actor-not-permitted' AND json_extract(record, '$.openedBy.row') = 1 AND json_extract(record, '$.openedBy.actor') IS NULL)) AS n, sum(state <> 'concluded') AS open, count(DISTINCT coalesce(json_extract(record, '$.admission.baseRef'), json_extract(record, '$.baseRef'))) AS bases, sum(${GIVEN}) AS given, sum(NOT (${GIVEN})) AS rest FROM requests GROUP BY head_sha, kind`,
+          `SELECT head_sha, kind, sum(NOT (${GIVEN}) AND coalesce(json_extract(record, '$.state.verdict.kind'), '') NOT IN ('superseded') AND coalesce(json_extract(record, '$.state.verdict.reason'), '') NOT IN ('app-removed', 'repository-gone', 'trigger-not-started', 'actor-unknown') AND NOT ${UNREAD} AND NOT (coalesce(json_extract(record, '$.state.verdict.reason'), '') = 'actor-not-permitted' AND json_extract(record, '$.openedBy.row') = 1 AND json_extract(record, '$.openedBy.actor') IS NULL)) AS n, sum(state <> 'concluded') AS open, count(DISTINCT coalesce(json_extract(record, '$.admission.baseRef'), json_extract(record, '$.baseRef'))) AS bases, sum(${GIVEN}) AS given, sum(NOT (${GIVEN})) AS rest FROM requests GROUP BY head_sha, kind`,
+          JSON.stringify(forksOf(host)),
         );
         for (const row of rows) {
           if (row.open > 1) return `${row.head_sha.slice(0, 8)} has ${row.open} open requests`;

@@ -315,6 +315,12 @@ describe("before the purchase", () => {
     story.answer("create-pod", outcomes["create-pod"].created);
     expect(story.at).toBe("provisioning/start");
 
+    const limited = planned().reachCreate();
+    const since = limited.now;
+    while (limited.asks === "create-pod")
+      limited.answer("create-pod", { kind: "unread", why: "rate limit", retryAt: limited.now + 50 * SECOND });
+    expect(limited.now - since).toBeLessThanOrEqual(120 * SECOND);
+
     const hour = planned().reachCreate();
     hour.answer("create-pod", { kind: "unread", why: "rate limit", retryAt: hour.now + 3_600 * SECOND });
     hour.remove();

@@ -173,6 +173,25 @@ describe("what is owed at a shared commit although somebody came between", () =>
     expect(answerFor([waits, fork], asking)).toBe(waits);
   });
 
+  it("is the green that an end without a test was put over, of a pull request that left", () => {
+    const asking = { prNumber: 7, baseRef: "main", hasLeft: gone };
+    const ends = [
+      ended("infrastructure", "github-outage", { ...SECOND, ...forBase("main") }),
+      ended("over-budget", "over-budget", { ...SECOND, ...forBase("main") }),
+    ];
+    for (const end of ends) {
+      expect(needsAnswer([passed, end], asking)).toBe(true);
+      expect(answerFor([passed, end], asking)).toBe(passed);
+      expect(needsAnswer([passed, end], { ...asking, hasLeft: () => false })).toBe(false);
+      // Without a green of its own nobody has asked for a test of it.
+      expect(needsAnswer([end], asking)).toBe(false);
+    }
+    // What failed by a test failed for whoever has the commit.
+    expect(needsAnswer([passed, ended("failed", "tests-failed", { ...SECOND, ...forBase("main") })], asking)).toBe(
+      false,
+    );
+  });
+
   it("is the green that the refusal of a fork was put over whose repository is gone", () => {
     const recovery = { ...SECOND, kind: "recovery", admission: null, baseRef: "stage" } as const;
     const asking = { prNumber: 7, baseRef: "main", fork: false };

@@ -4,6 +4,7 @@ import { SCHEMA_VERSION } from "../../durable-objects/gate/schema.ts";
 import { newRequest } from "../../shared/lifecycle/new-request.ts";
 import { EXECUTE, PREPARE, type Pull, type Repository } from "../../sim/github-model.ts";
 import { SimHeaders } from "../../sim/answer.ts";
+import type { FaultKind } from "../../sim/faults.ts";
 import type { NetRequest } from "../../sim/net.ts";
 import type { VirtualPod } from "../../sim/runpod.ts";
 import { check, checker, CODE, DOCS, HEAD, MERGE, MINUTE, pod, repository, request, run, world } from "./views.ts";
@@ -172,6 +173,13 @@ test("I3: a pod that came late and that cron has seen often enough", () => {
   expect(checker("I3").step?.(world({ pods: [late], now: now - 2, ticks }))).toBeNull();
   expect(checker("I3").step?.(world({ pods: [late], now, ticks: ticks.slice(1) }))).toBeNull();
   expect(checker("I3").step?.(world({ pods: [pod()], now, ticks }))).toBeNull();
+  const among = (kind: FaultKind) => {
+    const view = world({ pods: [late], now, ticks, healed: false });
+    const faults = { healed: false, plan: { weights: new Map([[kind, 1]]) } } as unknown as typeof view.faults;
+    return checker("I3").step?.({ ...view, faults });
+  };
+  expect(among("twin-deployment")).toContain("nobody removes it");
+  expect(among("runpod-refuses")).toBeNull();
 });
 
 describe("I4", () => {
@@ -416,6 +424,27 @@ test("I11: a healthy pod at work is deleted for nothing", () => {
   expect(
     checker("I11").performing?.(world({ pods: [busy], repository: moved, now: MINUTE }), "deletePod", order),
   ).toBeNull();
+});
+
+test("I11: something is bought for a pull request that was not just read", () => {
+  const env = { GPU_GATE_REPOSITORY_ID: "101", GPU_GATE_ATTEMPT: "r1-1", GPU_GATE_REQUEST: "r1" };
+  const store = { request: () => ({ kind: "pull-request", prNumber: 1 }) };
+  const bought = (...looks: readonly (readonly [at: number, how: "read" | "lost" | "refused"])[]) => {
+    const one = checker("I11");
+    for (const [at, how] of looks) {
+      const asked = { ...request("/repos/acme/repo0/pulls/1", null), askedAt: at };
+      if (how === "refused") one.refused?.("getPull", asked);
+      else one.performed?.("getPull", asked, 200, how === "read");
+    }
+    return one.performing?.(world({ store }), "createPod", { ...request("/v2/pods", { env }), askedAt: MINUTE });
+  };
+  expect(bought([MINUTE - 500, "read"])).toBeNull();
+  expect(bought()).toContain("has not read just before");
+  expect(bought([-500, "read"])).toContain("has not read just before");
+  for (const how of ["lost", "refused"] as const) {
+    expect(bought([1_000, "read"], [MINUTE - 500, how])).toContain("has not read just before");
+    expect(bought([1_000, how], [MINUTE - 500, "read"])).toBeNull();
+  }
 });
 
 test("I11: at the end of the time for acceptance it matters whether GitHub had shown the job", () => {

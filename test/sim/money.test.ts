@@ -21,6 +21,35 @@ test("I9: money that was not reserved, and a create beyond the cap", () => {
   expect(judge({ money, repository: repository(broken), pods: [pod()] })).toContain("takes the run to");
 });
 
+test.each([
+  ["pr", "per_pr: 3", { GPU_GATE_REQUEST: "r2" }],
+  ["author", "per_author: 3", { GPU_GATE_REQUEST: "r3" }],
+  ["day", "per_day: 3", { GPU_GATE_REQUEST: "r9" }],
+  ["month", "per_month: 3", { GPU_GATE_REQUEST: "r9" }],
+  ["deployment's month", "per_run: 9", { GPU_GATE_REPOSITORY_ID: "102" }],
+] as const)("I9: a create beyond the cap of its %s", (name, cap, whose) => {
+  const env = { GPU_GATE_REPOSITORY_ID: "101", GPU_GATE_ATTEMPT: "r1-2", GPU_GATE_REQUEST: "r1" };
+  // r2 is of the same pull request, r3 of another by the same author, and r9 of somebody else's.
+  const prOf: Readonly<Record<string, number>> = { r1: 1, r2: 1, r3: 2, r9: 3 };
+  const pulls = new Map([1, 2, 3].map((number) => [number, { number, author: { id: number === 3 ? "b" : "a" } }]));
+  const other = pod({ env: { ...pod().env, GPU_GATE_ATTEMPT: "x-1", ...whose } });
+  const judge = (pods: (typeof other)[], usd: number) => {
+    const view = world({
+      pods,
+      money: [{ state: "reserved", micros: 1_800_000 }],
+      repository: repository({ config: `budget: { ${cap} }`, pulls } as unknown as Partial<Repository>),
+      store: { request: (id: string) => ({ prNumber: prOf[id] ?? null }) },
+    });
+    const account = { monthlyCapMicros: usd * 1_000_000, sql: view.account.sql };
+    const one = { ...view, account } as unknown as typeof view;
+    return checker("I9").performing?.(one, "createPod", request("/v2/pods", { env }));
+  };
+  const usd = cap === "per_run: 9" ? 3 : 9;
+  expect(judge([], usd)).toBeNull();
+  expect(judge([other], usd)).toContain(`takes the ${name} to USD 3.60 of 3`);
+  expect(judge([pod({ ...other, late: true })], usd)).toBeNull();
+});
+
 test("I9: the night's comparison wrote something else than the bill", () => {
   const gone = pod({ releasedAt: 100 });
   const said = (billed_micros: number) => ({ "FROM ledger": [{ pod_id: "p1", proven_at: 100, billed_micros }] });

@@ -126,7 +126,7 @@ export function created(
   }
 }
 
-/** Longer than this nobody waits for GitHub with the lock in hand: others may need none of it. */
+/** Longer than this, from the first try on, nobody waits for GitHub with the lock in hand: others may need none of it. */
 const UNREAD_MS = 120_000;
 
 /**
@@ -141,7 +141,7 @@ function readAgain(
   around: Surroundings,
 ): Step {
   const action = nextRequest(state.walk, state.plan.candidates, rulesOf(request), "same");
-  const soon = retryAt === null || retryAt - around.now <= UNREAD_MS;
+  const soon = Math.max(around.now, retryAt ?? 0) - state.stepSince <= UNREAD_MS;
   const step =
     action.kind === "request" && soon
       ? tryAgain(request, state, createTask({ ...attempt, candidate: action.candidate }, action), retryAt, around)
