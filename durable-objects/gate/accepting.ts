@@ -2,7 +2,14 @@
  * Accepting signals: a verified delivery is deduped, routed and acted on in one transaction, keyed on processed. A delivery
  * that was not committed is as good as never seen, so GitHub's next attempt at it finds everything to do.
  */
-import { answerFor, needsAnswer, nextGeneration, type Asking } from "../../shared/lifecycle/needs-answer.ts";
+import {
+  answerFor,
+  givenBack,
+  misledBy,
+  needsAnswer,
+  nextGeneration,
+  type Asking,
+} from "../../shared/lifecycle/needs-answer.ts";
 import { type NewRequest } from "../../shared/lifecycle/new-request.ts";
 import { again, route, type RouteAction } from "../../shared/lifecycle/route.ts";
 import type { RouteView } from "../../shared/lifecycle/route.ts";
@@ -18,7 +25,10 @@ import { beginUninvited } from "./uninvited.ts";
 export type Accepted = { readonly kind: "accepted" | "duplicate" | "read-only"; readonly actions: readonly string[] };
 
 /** What GitHub said of a pull request beside what a request keeps. */
-export type About = Pick<Asking, "fork" | "hasLeft">;
+export interface About extends Pick<Asking, "fork" | "hasLeft"> {
+  /** The other open pull requests from here at its head, as GitHub's list has them. */
+  readonly others?: readonly Asking[];
+}
 
 /** Before the hash of a body, where guids are kept. */
 const BODY = "body:";
@@ -86,7 +96,13 @@ export class Accepting {
       return renamed === null ? null : this.#steps.giveBack(renamed, asking.prNumber, generation, now);
     }
     const answer = answerFor(known, asking);
-    if (answer !== null) return this.#steps.giveBack(answer, asking.prNumber, generation, now);
+    if (answer !== null) {
+      const misled = misledBy(givenBack(answer, asking.prNumber, "", generation, now), known, about.others ?? []);
+      if (misled === null) return this.#steps.giveBack(answer, asking.prNumber, generation, now);
+      // It is asked about in its own turn, and its word is the one that stands.
+      const { word, other } = misled;
+      return word === null ? null : this.#steps.giveBack(word, other.prNumber ?? 0, generation, now);
+    }
     return this.#steps.open(
       { ...what, actor: what.actor ?? this.#inside.heardAt(what.headSha, asking), generation },
       now,

@@ -61,7 +61,10 @@ export async function reconcile(
       if (!isAt(pulls.get(prNumber), at)) missed.push(at);
       return false;
     };
-    const about = { ...fork, rulesRead };
+    const others = listed.value.items
+      .filter((other) => other.number !== number && other.headSha === headSha && !isFork(other))
+      .map((other) => ({ prNumber: other.number, baseRef: other.baseRef }));
+    const about = { ...fork, rulesRead, others };
     let opened = hands.openIfUnknown(what, { ...about, hasLeft });
     // A list may lag, be cut short, or lose one that slipped to another page: what it lacks is read before it is believed gone.
     const gone: Stand[] = [];

@@ -147,6 +147,26 @@ export function givenBack(answer: GateRequest, to: number, id: string, generatio
   };
 }
 
+/** What an answer that was to be given back would be shown to, and must not be. */
+export interface Misled {
+  readonly other: Asking;
+  /** The last word, where it is an answer to that other one all the same: it is what is said to it, whosever it was. */
+  readonly word: GateRequest | null;
+}
+
+/**
+ * The pull request, of those that are open at the same head, that a green which was given back would be shown to without being an
+ * answer to it. The check is the commit's: it could be merged by that green before anybody had asked about it. Null: there is none.
+ */
+export function misledBy(given: GateRequest, ofHead: readonly GateRequest[], others: readonly Asking[]): Misled | null {
+  if (!isGreen(given)) return null;
+  const other = others.find((one) => needsAnswer([...ofHead, given], one));
+  if (other === undefined) return null;
+  const last = withoutPresses(ofHead).at(-1);
+  const isItsWord = last !== undefined && last.prNumber !== other.prNumber && !isGreen(last);
+  return { other, word: isItsWord && !needsAnswer(ofHead, other) ? last : null };
+}
+
 /** Who caused a pull request at this head, by the webhook that told of it while another's answer stood; null: not heard. */
 export function heardFrom(ofHead: readonly GateRequest[], { prNumber, baseRef }: Asking): Actor | null {
   if (prNumber === null) return null;

@@ -166,6 +166,40 @@ describe("the comparison with GitHub, where a refusal of #8 covers the green of 
   });
 });
 
+describe("the comparison with GitHub, where the last word is over", () => {
+  const left = { id: "r3", prNumber: 9, generation: 3, openedAt: T0 + 2, admission: null, baseRef: "stage2" };
+  const over = ended("closed", "closed", left);
+  const orders = [
+    ["first", both],
+    ["last", both.toReversed()],
+  ] as const;
+
+  it.each(orders)("shows the green of #7, listed %s, at no time to #8, which was refused", async (_which, listed) => {
+    const { compare, heads } = shared(passed, refused, over);
+    const word = { prNumber: 8, state: { verdict: { reason: "author-not-permitted" } } };
+    expect(await compare(listed)).toMatchObject([word]);
+    expect(await compare(listed)).toEqual([]);
+    expect(heads().at(-1)).toMatchObject(word);
+    expect(await compare(alone)).toMatchObject([{ prNumber: 7, state: { verdict: { kind: "reused" } } }]);
+  });
+
+  it.each(orders)(
+    "nor to #8 where another failed for its base: with #7 %s, #8 has that word",
+    async (_which, listed) => {
+      const stage = { ...left, admission: { ...ADMISSION, baseRef: "stage" } };
+      const { compare } = shared(passed, ended("failed", "tests-failed", stage));
+      expect(await compare(listed)).toMatchObject([{ prNumber: 8, state: { verdict: { kind: "failed" } } }]);
+      expect(await compare(listed)).toEqual([]);
+      expect(await compare(alone)).toMatchObject([{ prNumber: 7, state: { verdict: { kind: "reused" } } }]);
+    },
+  );
+
+  it("gives it back beside a fork's, whose page shows the commit's, and beside one with its base", async () => {
+    const fork = { number: 8, baseRef: "stage", fork: true };
+    expect(await shared(passed, over).compare([fork, { number: 7 }, { number: 6 }])).toMatchObject([{ prNumber: 7 }]);
+  });
+});
+
 describe("the comparison with GitHub, where #7 was refused for the sake of #8 and its base", () => {
   const waved = ended("not-required", "docs-only");
   const forks = {
