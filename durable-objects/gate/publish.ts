@@ -6,6 +6,7 @@
  */
 import { checkView, type CheckView } from "../../shared/lifecycle/check-view.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
+import { answersOf, isGreen, isShownToOthers } from "../../shared/lifecycle/needs-answer.ts";
 import { APPROVE_BUTTON } from "../../shared/lifecycle/route.ts";
 import { audit } from "../../shared/lifecycle/step.ts";
 import { describeFailure, failureClass, type GitHubFailure } from "../../shared/github/failure.ts";
@@ -107,6 +108,10 @@ export async function publishCheck(
     request = { ...request, check };
     store.saveRequest(request);
   }
+  if (waitsForOthers(request, store, ports.clock.now())) {
+    store.putTask("check", request.id, "check", {}, ports.clock.now() + 300, ports.clock.now(), task.tries - 1);
+    return;
+  }
   if (costUnderWay(ports.sql, request, ports.clock.now())) {
     // A moment's patience for the last word: a concluded check is never touched again.
     store.putTask("check", request.id, "check", {}, ports.clock.now() + 300, ports.clock.now(), task.tries - 1);
@@ -160,6 +165,28 @@ export async function publishCheck(
     }
     again(task.subject);
   });
+}
+
+/** When the list was asked for by which GitHub was last compared with, every open pull request to its end; in `meta`. */
+export const COMPARED_AT = "compared_at";
+
+/** So long a green waits for the words of other pull requests at its commit at most. */
+const OTHERS_MS: Millis = 30_000;
+
+/**
+ * Whether a green waits for what is to stand over it. Another pull request at the commit, to which it is no answer, could be merged by
+ * it meanwhile: GitHub is compared with first, and what that opens or gives back has its check run. A green without a run of its own
+ * would come to stand over those, and does not wait.
+ */
+function waitsForOthers(request: GateRequest, store: Store, now: Millis): boolean {
+  const { state, headSha, check } = request;
+  if (state.kind !== "concluded" || check.completed || check.checkRunId === null || !isGreen(request)) return false;
+  if (now - state.at >= OTHERS_MS || request.kind === "merge-group" || request.kind === "validation") return false;
+  const newest = store.request(store.newestOfHead(headSha) ?? "");
+  if (newest !== null && newest.id !== request.id && newest.check.checkRunId === null) return true;
+  const isCompared = Number(store.meta(COMPARED_AT) ?? "0") >= state.at;
+  const ofHead = answersOf(headSha, (head, kind) => store.requestsOfHead(head, kind));
+  return !isCompared && isShownToOthers(request, ofHead);
 }
 
 /**

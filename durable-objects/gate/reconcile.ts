@@ -13,6 +13,7 @@ import type { Aggregates } from "./aggregates.ts";
 import { lookAtLanes } from "./lanes.ts";
 import { findGroups } from "./lost-groups.ts";
 import type { GatePorts } from "./ports.ts";
+import { COMPARED_AT } from "./publish.ts";
 import type { Store, StoredTask } from "./store.ts";
 
 export interface ReconcileHands {
@@ -37,6 +38,7 @@ export async function reconcile(
   // What was said in shadow is no answer any more where the configuration has left it. Read ahead of the list, which is acted on
   // at once: a pull request that is closed meanwhile would be asked about again.
   const rulesRead = await reconcileRules(ports, store, github);
+  const since = ports.clock.now();
   const listed = await github.listOpenPulls();
   const now = ports.clock.now();
   store.removeTask(task.id);
@@ -76,6 +78,7 @@ export async function reconcile(
     }
     if (opened !== null) store.count("reconcile.opened");
   }
+  store.setMeta(COMPARED_AT, String(since));
   for (const request of store.openRequests()) {
     if (request.prNumber === null) continue;
     const pull = pulls.get(request.prNumber);

@@ -11,6 +11,7 @@ import {
   baseHeardOf,
   givenBack,
   isPress,
+  isShownToOthers,
   needsAnswer,
   nextGeneration,
   ownAnswer,
@@ -182,7 +183,8 @@ export class Steps {
     if (next.state.kind === "concluded" && before.state.kind !== "concluded") {
       rememberTested(ports.sql, next, now);
       this.#answerOthers(next, now);
-      if (mayLeaveUnanswered(next, store.requestsOfHead(next.headSha, next.kind)))
+      const isShown = isShownToOthers(next, this.#inside.answersAt(next.headSha));
+      if (isShown || mayLeaveUnanswered(next, store.requestsOfHead(next.headSha, next.kind)))
         store.putTask("reconcile", "repository", "reconcile", {}, now, now);
     }
   }

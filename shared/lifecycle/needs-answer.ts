@@ -167,6 +167,28 @@ export function misledBy(given: GateRequest, ofHead: readonly GateRequest[], oth
   return { other, word: isItsWord && !needsAnswer(ofHead, other) ? last : null };
 }
 
+/**
+ * Whether the green that this request ends with would be shown to another pull request at its commit that it may be no answer to: one
+ * that waited for it, unless it was told of for the same base, or one whose own word is of another base. `ofHead`: with this request.
+ */
+export function isShownToOthers(ended: GateRequest, ofHead: readonly GateRequest[]): boolean {
+  if (!isGreen(ended) || (ended.kind !== "pull-request" && ended.kind !== "recovery")) return false;
+  const known = ofHead.flatMap(({ prNumber }) => (prNumber === null || prNumber === ended.prNumber ? [] : [prNumber]));
+  const hasOther = [...new Set(known)].some((prNumber) => {
+    const own = withoutPresses(ofHead).findLast((one) => one.prNumber === prNumber);
+    if (own?.state.kind !== "concluded" || isGone(own.state.verdict)) return false;
+    const fork = OF_A_FORK.includes(own.state.verdict.reason) && own.heldBy === undefined;
+    return needsAnswer(ofHead, { prNumber, baseRef: baseOf(own) ?? undefined, fork });
+  });
+  const waits = (ended.alsoPulls ?? []).some((prNumber) => ended.alsoBy?.[prNumber]?.baseRef !== baseOf(ended));
+  return hasOther || waits;
+}
+
+/** Its pull request was closed, or had left the head. */
+function isGone({ kind, reason }: Verdict): boolean {
+  return kind === "closed" || reason === "head-moved";
+}
+
 /** Who caused a pull request at this head, by the webhook that told of it while another's answer stood; null: not heard. */
 export function heardFrom(ofHead: readonly GateRequest[], { prNumber, baseRef }: Asking): Actor | null {
   if (prNumber === null) return null;

@@ -174,11 +174,12 @@ describe("row 1: the pull request itself", () => {
     repository.addCollaborator("walt", "maintain");
     const run = repository.checkRuns(words.headSha).findLast((one) => one.name === "CI GPU gate");
     repository.rerequestCheck(run?.id ?? 0, "mira");
-    const again = await ended(world, words.headSha, 3);
-    expect(again.prNumber).toBe(words.number);
-    expect(verdictOf(again)).toMatchObject({ kind: "passed" });
-    expect(again.admission).toMatchObject({ gpuRequired: true });
-    expect(again.admission?.reason).toContain(`#${other.number}`);
+    // The other's own word, for another base, is put back behind it at once.
+    expect(await ended(world, words.headSha, 4)).toMatchObject({ prNumber: other.number, counts: { pods: 0 } });
+    const [, , again] = world.gate.store.requestsOfHead(words.headSha, "pull-request");
+    expect(again).toMatchObject({ prNumber: words.number, state: { verdict: { kind: "passed" } } });
+    expect(again?.admission).toMatchObject({ gpuRequired: true });
+    expect(again?.admission?.reason).toContain(`#${other.number}`);
   });
 
   it.concurrent("rents nothing for a fork's commit that is documentation here and somebody's refused code elsewhere", async (test) => {

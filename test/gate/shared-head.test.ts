@@ -1,7 +1,8 @@
 /** Several pull requests at one commit, for several bases: what one of them is told takes nothing from the others. */
 import { describe, expect, it } from "vitest";
+import type { FetchLike } from "../../shared/ports.ts";
 import { CONFIG, type Life } from "./life.ts";
-import { at, compare, conclusion, ended, said, sharedLife as life, UNTRIGGERED } from "./shared-heads.ts";
+import { at, compare, conclusion, ended, eventually, said, sharedLife as life, UNTRIGGERED } from "./shared-heads.ts";
 
 const CLOSED = { event: "pull_request", action: "closed" };
 
@@ -67,7 +68,74 @@ describe("a pull request that was refused at another's commit", () => {
     repository.openPullRequest(at("walt", "stage"));
     await ended(world, headSha, 2);
     repository.rerequestCheck(Number(first.check.checkRunId), "mira");
-    expect(await ended(world, headSha, 3)).toMatchObject({ prNumber: first.prNumber, admission: { baseRef: "main" } });
+    // Behind it the other's own word is put back.
+    await ended(world, headSha, 4);
+    const [, , asked] = world.gate.store.requestsOfHead(headSha, "pull-request");
+    expect(asked).toMatchObject({ prNumber: first.prNumber, admission: { baseRef: "main" }, openedBy: { row: 4 } });
+  });
+});
+
+describe("a test that passes while another pull request at the commit has another answer", () => {
+  /** What was written to the checks of a life, in order: of which request, and what it concluded as. */
+  function written() {
+    const words: string[] = [];
+    const fetch = (next: FetchLike): FetchLike => {
+      return async (input, init) => {
+        const answer = await next(input, init);
+        if (
+          !/\/check-runs(?:\/\d+)?$/.test(new URL(input).pathname) ||
+          init?.method === undefined ||
+          init.method === "GET"
+        )
+          return answer;
+        const body = JSON.parse(typeof init.body === "string" ? init.body : "{}") as {
+          external_id?: string;
+          conclusion?: string;
+        };
+        words.push(`${body.external_id?.split(":")[0]} ${body.conclusion ?? "under way"}`);
+        return answer;
+      };
+    };
+    return { words, fetch };
+  }
+
+  it.concurrent("is said once that answer stands over it, when it was asked for again", async (test) => {
+    const { words, fetch } = written();
+    const world = await life(test, CONFIG, fetch);
+    const { repository } = world;
+    const { headSha } = repository.openPullRequest({ author: "mira", branch: "topic", files: { "src/a.rs": "x" } });
+    const first = await ended(world, headSha, 1);
+    repository.openPullRequest(at("walt", "stage"));
+    await ended(world, headSha, 2);
+    repository.rerequestCheck(Number(first.check.checkRunId), "mira");
+    await ended(world, headSha, 4);
+    expect(said(world, headSha)).toEqual([
+      "#1 tests-passed",
+      "#2 author-not-permitted",
+      "#1 tests-passed",
+      "#2 author-not-permitted",
+    ]);
+    const [, , again, back] = world.gate.store.requestsOfHead(headSha, "pull-request");
+    await eventually("the green", () => words.includes(`${again?.id} success`));
+    expect(words.indexOf(`${back?.id} action_required`)).toBeLessThan(words.indexOf(`${again?.id} success`));
+    expect(conclusion(world, headSha)).toBe("action_required");
+  });
+
+  it.concurrent("is said once the other one, which waited for it, has a check of its own", async (test) => {
+    const { words, fetch } = written();
+    const world = await life(test, CONFIG, fetch);
+    const { repository } = world;
+    const { headSha } = repository.openPullRequest({ author: "mira", branch: "topic", files: { "src/a.rs": "x" } });
+    await world.until(headSha, "the first one's test", ({ state }) => state.kind === "executing");
+    repository.openPullRequest(at("walt", "stage"));
+    await ended(world, headSha, 2);
+    expect(said(world, headSha)).toEqual(["#1 tests-passed", "#2 author-not-permitted"]);
+    const [first, second] = world.gate.store.requestsOfHead(headSha, "pull-request");
+    await eventually("the green", () => words.includes(`${first?.id} success`));
+    const begun = words.findIndex((word) => word.startsWith(`${second?.id} `));
+    expect(begun).toBeGreaterThan(-1);
+    expect(begun).toBeLessThan(words.indexOf(`${first?.id} success`));
+    expect(conclusion(world, headSha)).toBe("action_required");
   });
 });
 
