@@ -88,7 +88,8 @@ export class Accepting {
     const { store } = this.#inside;
     if (store.isHeadParked(what.headSha, what.kind)) return null;
     const ofKind = store.requestsOfHead(what.headSha, what.kind);
-    const known = what.kind === "pull-request" ? this.#inside.answersAt(what.headSha) : ofKind;
+    const known =
+      what.kind === "merge-group" ? this.#inside.groupAnswersAt(what.headSha) : this.#inside.answersAt(what.headSha);
     const asking = { ...about, prNumber: what.prNumber ?? 0, baseRef: what.baseRef };
     const generation = nextGeneration(ofKind);
     if (!needsAnswer(known, asking)) {

@@ -4,7 +4,7 @@
 import type { RepositoryConfig } from "../../shared/config/schema.ts";
 import type { QueueInfo } from "../../shared/lifecycle/check-view.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
-import { answersOf, heardFrom, type Asking } from "../../shared/lifecycle/needs-answer.ts";
+import { answersOf, groupAnswersOf, heardFrom, type Asking } from "../../shared/lifecycle/needs-answer.ts";
 import type { Actor } from "../../shared/lifecycle/signal.ts";
 import type { AuditNote } from "../../shared/lifecycle/step.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
@@ -46,6 +46,11 @@ export class Inside {
   /** What was said of a head to its pull requests and still may be an answer, oldest first. */
   answersAt(headSha: string): readonly GateRequest[] {
     return answersOf(headSha, (head, kind) => this.store.requestsOfHead(head, kind), this.lastConfig()?.shadow);
+  }
+
+  /** The same of a merge group's commit. */
+  groupAnswersAt(headSha: string): readonly GateRequest[] {
+    return groupAnswersOf(headSha, (head, kind) => this.store.requestsOfHead(head, kind), this.lastConfig()?.shadow);
   }
 
   /** Who is known to have caused a pull request at this head, also by what is no answer any more; null: nobody. */

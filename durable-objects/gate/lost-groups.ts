@@ -10,7 +10,7 @@ import { QUEUE_BRANCHES } from "../../shared/authorize/siblings.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import type { NamedRef } from "../../shared/github/repository.ts";
 import type { Group } from "../../shared/lifecycle/model.ts";
-import { needsAnswer } from "../../shared/lifecycle/needs-answer.ts";
+import { groupAnswersOf, needsAnswer } from "../../shared/lifecycle/needs-answer.ts";
 import type { NewRequest } from "../../shared/lifecycle/new-request.ts";
 import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { Millis } from "../../shared/ports.ts";
@@ -26,11 +26,14 @@ export interface GroupHands {
 
 export type GroupPort = Pick<GitHubClient, "listRefs" | "listRuns" | "getRef">;
 
-/** `lastRound`: when the round before this one ended. False: GitHub did not answer. */
+/**
+ * `lastRound`: when the round before this one ended. `shadow`: whether the configuration has shadow mode on; left out: it was not
+ * read. False: GitHub did not answer.
+ */
 export async function findGroups(
   store: Store,
   github: GroupPort,
-  lastRound: Millis,
+  { lastRound, shadow }: { readonly lastRound: Millis; readonly shadow: boolean | undefined },
   hands: GroupHands,
 ): Promise<boolean> {
   const listed = await github.listRefs(`heads/${QUEUE_BRANCHES}`);
@@ -38,14 +41,15 @@ export async function findGroups(
   let answered = true;
   const unknown = listed.value.flatMap((ref) => {
     const group = groupOf(ref);
-    return group === null || !needsAnswer(store.requestsOfHead(ref.sha, "merge-group"), { prNumber: null })
-      ? []
-      : [{ ref, group }];
+    const known = groupAnswersOf(ref.sha, (head, kind) => store.requestsOfHead(head, kind), shadow);
+    return group === null || !needsAnswer(known, { prNumber: null }) ? [] : [{ ref, group }];
   });
   // Where there are more than one round looks at, rounds begin at different ones: branches that nobody announces stay.
   const begin = unknown.length > LOOKED_AT ? Math.floor(lastRound / 1_000) % unknown.length : 0;
   for (const { ref, group } of [...unknown.slice(begin), ...unknown.slice(0, begin)].slice(0, LOOKED_AT)) {
-    const announced = await isGroup(github, ref);
+    // One that was asked about before, in shadow for one, was announced then.
+    const isKnown = store.requestsOfHead(ref.sha, "merge-group").some((one) => one.group?.headRef === ref.ref);
+    const announced = isKnown || (await isGroup(github, ref));
     if (announced === null) answered = false;
     if (announced !== true) continue;
     const parts = { prNumber: null, generation: 1, row: 5, actor: null, approvedBy: null } as const;

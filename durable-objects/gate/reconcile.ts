@@ -86,7 +86,8 @@ export async function reconcile(
     const same = pull?.headSha === headSha && (admission === null || pull.baseRef === admission.baseRef);
     if (!same) hands.hint(request.id);
   }
-  if (!(await findGroups(store, github, lastRound, hands))) store.count("reconcile.groups-unreadable");
+  const shadow = store.config(store.meta("last_config") ?? "")?.shadow;
+  if (!(await findGroups(store, github, { lastRound, shadow }, hands))) store.count("reconcile.groups-unreadable");
   ports.sql.transaction(() => hands.aggregates.compare(listed.value.items, ports.clock.now()));
   const config = hands.aggregates.config();
   if (config !== null) await lookAtLanes(config, ports, store, github);

@@ -289,10 +289,17 @@ async function hasSuccess(
   if (!runs.value.complete) return false;
   const ours = runs.value.items.filter((run) => run.name === name && run.appId === input.appId);
   const ended = ours.filter((run) => run.status === "completed");
-  if (ours.length === 0 || ended.some((run) => run.conclusion !== "success")) return false;
-  if (ended.length === ours.length) return true;
+  if (ended.some((run) => run.conclusion !== "success")) return false;
+  if (ours.length > 0 && ended.length === ours.length) return true;
   if (input.now - input.openedAt >= MEMBER_CHECK_MS) return false;
-  return { kind: "unknown", why: `the check of #${pull.number} is being made anew`, retryAt: null };
+  const anew = { kind: "unknown", why: `the check of #${pull.number} is being made anew`, retryAt: null } as const;
+  if (ours.length > 0) return anew;
+  if (terms.shadow) return false;
+  // Shadow mode was on when the queue took it in, and is off: it is being asked about for real, as this group is.
+  const shadow = { filter: "latest", name: `${terms.checkName} (shadow)`, appId: input.appId } as const;
+  const before = await port.listCheckRunsForRef(pull.headSha, shadow);
+  if (!before.ok) return unknown(before.error);
+  return before.value.items.length > 0 ? anew : false;
 }
 
 async function groupChange(

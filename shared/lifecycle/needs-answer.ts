@@ -29,6 +29,15 @@ export function answersOf(
     .toSorted((a, b) => a.openedAt - b.openedAt);
 }
 
+/** What was said of a merge group's commit and still may be an answer, oldest first; `shadow` as above. */
+export function groupAnswersOf(
+  headSha: string,
+  ofHead: (headSha: string, kind: GateRequest["kind"]) => readonly GateRequest[],
+  shadow?: boolean,
+): readonly GateRequest[] {
+  return ofHead(headSha, "merge-group").filter((request) => shadow !== false || !wasInShadow(request));
+}
+
 /** The generation that the next request of a kind has, by those of this kind at its head. */
 export function nextGeneration(ofKind: readonly GateRequest[]): number {
   return (ofKind.at(-1)?.generation ?? 0) + 1;

@@ -13,6 +13,7 @@ import type { NewRequest } from "./new-request.ts";
 import {
   answerFor,
   answersOf,
+  groupAnswersOf,
   isGreen,
   isNobodys,
   isPress,
@@ -262,13 +263,16 @@ function workflowRun(signal: Extract<Signal, { kind: "workflow-run" }>, view: Ro
 
 /** Row 5. A group has one request; asked for again, it is the same one. */
 function mergeGroup(signal: Extract<Signal, { kind: "merge-group" }>, view: RouteView): readonly RouteAction[] {
-  const newest = view.ofHead(signal.headSha, "merge-group").at(-1);
+  const ofGroup = view.ofHead(signal.headSha, "merge-group");
+  const newest = ofGroup.at(-1);
   switch (signal.action) {
     case "checks_requested": {
-      if (newest !== undefined) return [note("a request for this group exists")];
+      const known = groupAnswersOf(signal.headSha, view.ofHead, view.shadow);
+      if (known.length > 0) return [note("a request for this group exists")];
       const { headSha, headRef, baseSha, baseRef } = signal;
       const group = { headRef, baseSha, baseRef };
-      const parts = { prNumber: null, generation: 1, row: 5, actor: null, approvedBy: null };
+      const generation = nextGeneration(ofGroup);
+      const parts = { prNumber: null, generation, row: 5, actor: null, approvedBy: null };
       return [{ kind: "open", request: { kind: "merge-group", headSha, group, ...parts } }];
     }
     case "destroyed": {
