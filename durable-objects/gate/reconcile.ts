@@ -7,7 +7,8 @@ import { readRules } from "../../shared/authorize/authorize.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import type { PullSummary } from "../../shared/github/pulls.ts";
 import type { NewRequest } from "../../shared/lifecycle/new-request.ts";
-import type { Verdict } from "../../shared/lifecycle/verdict.ts";
+import { isDraftsWait } from "../../shared/lifecycle/needs-answer.ts";
+import { verdict, type Verdict } from "../../shared/lifecycle/verdict.ts";
 import type { About } from "./accepting.ts";
 import type { Aggregates } from "./aggregates.ts";
 import { lookAtLanes } from "./lanes.ts";
@@ -22,6 +23,12 @@ export interface ReconcileHands {
   readonly stop: (requestId: string, word: Verdict) => boolean;
   readonly aggregates: Aggregates;
 }
+
+const GAVE_WAY = verdict(
+  "superseded",
+  "draft-gave-way",
+  "This pull request is a draft, and another one that is none has this commit: the check is that one's until the draft is ready.",
+);
 
 /** What the comparison knows of who opened a pull request: nothing. */
 const PARTS = { generation: 1, row: 1, actor: null, approvedBy: null } as const;
@@ -49,12 +56,22 @@ export async function reconcile(
     if (listed.error.reason === "not-found") store.doubtName();
     return false;
   }
+  const config = store.config(store.meta("last_config") ?? "");
   const pulls = new Map(listed.value.items.map((pull) => [pull.number, pull]));
   const here = store.meta("repository_id");
   const isFork = ({ headRepositoryId }: PullSummary): boolean => here !== null && headRepositoryId !== here;
+  const isWaiting = ({ draft }: PullSummary): boolean => draft && config?.drafts !== "run";
+  /** A draft at whose commit another one is that could be merged: nothing is asked for its sake, and nobody waits for it. */
+  const givesWay = (pull: PullSummary): boolean =>
+    isWaiting(pull) && listed.value.items.some((other) => other.headSha === pull.headSha && !isWaiting(other));
+  for (const request of store.openRequests()) {
+    const pull = pulls.get(request.prNumber ?? 0);
+    if (pull?.headSha === request.headSha && isDraftsWait(request) && givesWay(pull)) hands.stop(request.id, GAVE_WAY);
+  }
   // Those from here first: a fork's pull request is refused, and must not be the word over what they are owed.
   for (const pull of listed.value.items.toSorted((a, b) => Number(isFork(a)) - Number(isFork(b)))) {
     const { number, headSha, baseRef } = pull;
+    if (givesWay(pull)) continue;
     const what = { kind: "pull-request", prNumber: number, headSha, baseRef, ...PARTS } as const;
     const fork = here === null ? {} : { fork: isFork(pull) };
     const missed: Stand[] = [];
@@ -64,7 +81,7 @@ export async function reconcile(
       return false;
     };
     const others = listed.value.items
-      .filter((other) => other.number !== number && other.headSha === headSha && !isFork(other))
+      .filter((other) => other.number !== number && other.headSha === headSha && !isFork(other) && !isWaiting(other))
       .map((other) => ({ prNumber: other.number, baseRef: other.baseRef }));
     const about = { ...fork, rulesRead, others };
     let opened = hands.openIfUnknown(what, { ...about, hasLeft });
@@ -86,11 +103,11 @@ export async function reconcile(
     const same = pull?.headSha === headSha && (admission === null || pull.baseRef === admission.baseRef);
     if (!same) hands.hint(request.id);
   }
-  const shadow = store.config(store.meta("last_config") ?? "")?.shadow;
-  if (!(await findGroups(store, github, { lastRound, shadow }, hands))) store.count("reconcile.groups-unreadable");
+  if (!(await findGroups(store, github, { lastRound, shadow: config?.shadow }, hands)))
+    store.count("reconcile.groups-unreadable");
   ports.sql.transaction(() => hands.aggregates.compare(listed.value.items, ports.clock.now()));
-  const config = hands.aggregates.config();
-  if (config !== null) await lookAtLanes(config, ports, store, github);
+  const switches = hands.aggregates.config();
+  if (switches !== null) await lookAtLanes(switches, ports, store, github);
   store.count("reconcile.done");
   return true;
 }

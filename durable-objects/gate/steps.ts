@@ -10,6 +10,7 @@ import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import {
   baseHeardOf,
   givenBack,
+  isDraftsWait,
   isPress,
   isShownToOthers,
   needsAnswer,
@@ -180,6 +181,9 @@ export class Steps {
     // A look that found nothing new changes no word of a check that says all; only a place in the queue is not the request's own.
     if (changed || next.state.kind === "queued" || !this.#said.has(next.id)) this.publishLater(next.id);
     if (next.kind === "merge-group") this.#watchQueueTime(next, now);
+    // Others at its commit may have an answer, or wait for one: the comparison tells whether they are there, and no drafts.
+    if (isDraftsWait(next) && !isDraftsWait(before) && this.#hasOthers(next))
+      store.putTask("reconcile", "repository", "reconcile", {}, now, now);
     if (next.state.kind === "concluded" && before.state.kind !== "concluded") {
       rememberTested(ports.sql, next, now);
       this.#answerOthers(next, now);
@@ -187,6 +191,11 @@ export class Steps {
       if (isShown || mayLeaveUnanswered(next, store.requestsOfHead(next.headSha, next.kind)))
         store.putTask("reconcile", "repository", "reconcile", {}, now, now);
     }
+  }
+
+  #hasOthers({ headSha, prNumber, alsoPulls }: GateRequest): boolean {
+    const known = this.#inside.answersAt(headSha);
+    return (alsoPulls ?? []).length > 0 || known.some((one) => one.prNumber !== null && one.prNumber !== prNumber);
   }
 
   /** The request after a step, with its next task and its place in the queue stored. */

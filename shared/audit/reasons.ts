@@ -377,6 +377,12 @@ export const REASONS = {
     sentence: "A newer request for the same commit took over.",
     whatToDo: "Nothing; look at the newer check.",
   },
+  "draft-gave-way": {
+    class: "superseded",
+    sentence: "The pull request is a draft, and another one that is not has the same commit and must not wait for it.",
+    whatToDo:
+      "Nothing; once the draft is ready it is looked at, where the commit's check says nothing about it by then.",
+  },
   closed: {
     class: "closed",
     sentence: "The pull request was closed.",

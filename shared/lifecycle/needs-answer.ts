@@ -202,9 +202,9 @@ function isGone({ kind, reason }: Verdict): boolean {
 export function heardFrom(ofHead: readonly GateRequest[], { prNumber, baseRef }: Asking): Actor | null {
   if (prNumber === null) return null;
   const own = ofHead.findLast((request) => request.prNumber === prNumber);
-  // That the App was gone, or shadow mode on, is nobody's act: who had caused it still has.
-  if (own !== undefined && (wasAway(own) || wasInShadow(own)) && (baseRef === undefined || baseOf(own) === baseRef))
-    return own.openedBy.actor ?? own.actor;
+  // That the App was gone, shadow mode on, or a draft in the way is nobody's act: who had caused it still has.
+  const isNobodysAct = own !== undefined && (wasAway(own) || wasInShadow(own) || gaveWay(own));
+  if (isNobodysAct && (baseRef === undefined || baseOf(own) === baseRef)) return own.openedBy.actor ?? own.actor;
   const at = ofHead.findLastIndex(({ alsoBy }) => alsoBy?.[prNumber] !== undefined);
   const heard = ofHead[at]?.alsoBy?.[prNumber];
   // Asked about since: what brings it up again, a changed base for one, is another act.
@@ -224,7 +224,7 @@ function isOver(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[]
     case "closed":
       return true;
     case "superseded":
-      return word.reason === "head-moved" || word.reason === "base-moved";
+      return word.reason === "head-moved" || word.reason === "base-moved" || word.reason === "draft-gave-way";
     case "cancelled":
       return word.reason === "app-removed" || word.reason === "repository-gone";
     case "refused":
@@ -260,6 +260,11 @@ export function isPress({ state, openedBy: { row }, heldBy }: GateRequest): bool
 function wasAway({ state }: GateRequest): boolean {
   if (state.kind !== "concluded") return false;
   return state.verdict.reason === "app-removed" || state.verdict.reason === "repository-gone";
+}
+
+/** It waited as a draft, and another pull request at its commit did not have to. */
+function gaveWay({ state }: GateRequest): boolean {
+  return state.kind === "concluded" && state.verdict.reason === "draft-gave-way";
 }
 
 /** It was answered in shadow mode. */
@@ -404,6 +409,11 @@ function isOfOtherBases(request: GateRequest, baseRef: string | undefined): bool
 /** The branch that a request is about: the one it was admitted for, else the one it was said to be for; null: not known. */
 function baseOf(request: GateRequest): string | null {
   return request.admission?.baseRef ?? request.baseRef ?? null;
+}
+
+/** Whether it waits for its pull request to be a draft no longer, which may take for ever. */
+export function isDraftsWait({ state }: Pick<GateRequest, "state">): boolean {
+  return state.kind === "waiting" && state.for === "ready";
 }
 
 /** Whether this is the word of a request that ended well. */

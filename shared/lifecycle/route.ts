@@ -14,6 +14,7 @@ import {
   answerFor,
   answersOf,
   groupAnswersOf,
+  isDraftsWait,
   isGreen,
   isNobodys,
   isPress,
@@ -159,10 +160,14 @@ function appears(
   if (newest.state.kind !== "concluded") {
     if (caused && isOwn && isStillNobodys(newest))
       return [{ kind: "actor", requestId: newest.id, actor: sender }, ...hints];
+    // Whoever is no draft must not wait for one.
+    const drafts: readonly RouteAction[] =
+      isDraftsWait(newest) && !signal.draft && !isOwn ? [{ kind: "reconcile" }] : [];
     if (isOwn || newest.alsoPulls?.includes(prNumber) === true) {
-      return hints.length > 0 ? hints : [note("a request for this head exists")];
+      const actions = [...hints, ...drafts];
+      return actions.length > 0 ? actions : [note("a request for this head exists")];
     }
-    return [...hints, { kind: "also", requestId: newest.id, prNumber, ...base }];
+    return [...hints, { kind: "also", requestId: newest.id, prNumber, ...base }, ...drafts];
   }
   const fork = view.repositoryId === null ? {} : { fork: signal.headRepositoryId !== view.repositoryId };
   // Out of order, a late word about an earlier push must not end what is under way: only the reopening undoes a close.

@@ -26,7 +26,7 @@ interface Word {
 
 const AGGREGATE = "Required checks";
 const MAY_SPEND: ReadonlySet<string> = new Set(["maintain", "admin"]);
-const OVER: ReadonlySet<string> = new Set(["closed", "head-moved", "base-moved", "base-changed"]);
+const OVER: ReadonlySet<string> = new Set(["closed", "head-moved", "base-moved", "base-changed", "draft-gave-way"]);
 
 export function sharedHeads(): Checker {
   const judged = new Map<Repository, number>();

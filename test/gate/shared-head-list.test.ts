@@ -20,6 +20,7 @@ interface Listed {
   readonly baseRef?: string;
   readonly headSha?: string;
   readonly fork?: boolean;
+  readonly draft?: boolean;
 }
 
 /** What a single read of a pull request says: that GitHub gave no answer, that there is none, or what it is. */
@@ -44,7 +45,7 @@ function shared(...known: readonly GateRequest[]) {
   const hands: ReconcileHands = {
     openIfUnknown: (what, about) => gate.openIfUnknown(what, about),
     hint: () => undefined,
-    stop: () => false,
+    stop: (id, word) => gate.stop(id, word),
     aggregates: { compare: () => undefined, config: () => null } as unknown as ReconcileHands["aggregates"],
   };
   const read: number[] = [];
@@ -54,11 +55,12 @@ function shared(...known: readonly GateRequest[]) {
     { complete = true, reads = {} }: { complete?: boolean; reads?: Readonly<Record<number, Reading>> } = {},
   ) => {
     const before = new Set(heads().map(({ id }) => id));
-    const items = listed.map(({ number, baseRef = "main", headSha = HEAD, fork = false }) => ({
+    const items = listed.map(({ number, baseRef = "main", headSha = HEAD, fork = false, draft = false }) => ({
       number,
       baseRef,
       headSha,
       state: "open",
+      draft,
       headRepositoryId: fork ? "999" : HERE.id,
     }));
     const nothing = async () => err({ reason: "transport", timeout: true });
@@ -197,6 +199,50 @@ describe("the comparison with GitHub, where the last word is over", () => {
   it("gives it back beside a fork's, whose page shows the commit's, and beside one with its base", async () => {
     const fork = { number: 8, baseRef: "stage", fork: true };
     expect(await shared(passed, over).compare([fork, { number: 7 }, { number: 6 }])).toMatchObject([{ prNumber: 7 }]);
+  });
+});
+
+describe("a draft at a commit that another pull request has as well", () => {
+  const drafted = requestIn(states.waiting("ready"), { id: "r1", prNumber: 8, task: null, baseRef: "stage" });
+  const withDraft = [{ number: 7 }, { number: 8, baseRef: "stage", draft: true }];
+
+  it("stands back for that one, which nobody would answer as long as it is a draft", async () => {
+    const { store, compare } = shared(drafted);
+    expect(await compare(withDraft)).toMatchObject([{ prNumber: 7, state: { kind: "authorizing" } }]);
+    expect(store.request("r1")).toMatchObject({ state: { verdict: { kind: "superseded", reason: "draft-gave-way" } } });
+  });
+
+  it("is noticed by the word of that one", () => {
+    const { compares, hear } = shared(drafted);
+    hear(opens(7, BOB, "main"));
+    expect(compares()).toBe(true);
+  });
+
+  it("waits where nobody else is there, or another draft", async () => {
+    for (const listed of [withDraft.slice(1), withDraft.map((one) => ({ ...one, draft: true }))]) {
+      const { store, compare } = shared(drafted);
+      expect(await compare(listed)).toEqual([]);
+      expect(store.request("r1")).toMatchObject({ state: { kind: "waiting" } });
+      expect(await shared().compare(listed)).toHaveLength(1);
+    }
+  });
+
+  it("is not asked about over the answer of that one, and once it is ready it is", async () => {
+    const left = { id: "r2", prNumber: 8, generation: 2, baseRef: "stage", admission: null };
+    const waited = ended("superseded", "draft-gave-way", { ...left, openedAt: T0 + 1 });
+    for (const known of [[passed], [passed, waited]] as GateRequest[][]) {
+      const { compare, heads } = shared(...known);
+      await compare(withDraft);
+      expect(await compare(withDraft)).toEqual([]);
+      expect(heads().at(-1)).toMatchObject({ prNumber: 7, state: { kind: "concluded" } });
+      expect(await compare(both)).toMatchObject([{ prNumber: 8, state: { kind: "authorizing" } }]);
+    }
+  });
+
+  it("does not keep a green from that one: it cannot be merged", async () => {
+    const over = ended("closed", "closed", { id: "r3", prNumber: 9, generation: 3, openedAt: T0 + 2 });
+    const opened = await shared(passed, refused, over).compare(withDraft);
+    expect(opened).toMatchObject([{ prNumber: 7, state: { verdict: { kind: "reused" } } }]);
   });
 });
 

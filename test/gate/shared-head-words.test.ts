@@ -58,8 +58,8 @@ describe("a writer who may not spend", () => {
     await ended(world, headSha, 1);
     repository.addLabel(first.number, "run-gpu", "mira");
     await ended(world, headSha, 2);
-    const { number } = repository.openPullRequest({ ...at("mira", "stage"), draft: true });
-    await world.until(headSha, "the draft's wait", (one) => one.generation === 3 && one.state.kind === "waiting");
+    const { number } = repository.openPullRequest(at("mira", "stage"));
+    await ended(world, headSha, 3);
     repository.retarget(first.number, "stage2", "walt");
     await world.github.webhooks.settled();
     repository.close(number, "walt");
@@ -68,7 +68,7 @@ describe("a writer who may not spend", () => {
     expect(said(world, headSha)).toEqual([
       "#1 awaiting-approval",
       "#1 tests-passed",
-      "#2 closed",
+      "#2 awaiting-approval",
       "#1 awaiting-approval",
     ]);
     expect(world.request(headSha)).toMatchObject({ approvedBy: null });

@@ -67,6 +67,13 @@ describe("the answer that a pull request had", () => {
     expect(heardFrom([first, later], { prNumber: 8, baseRef: "stage" })).toEqual(BOB);
   });
 
+  it("is by who had caused it before it gave way as a draft", () => {
+    const draft = { ...SECOND, ...forBase("stage"), openedBy: { row: 1, actor: BOB } };
+    const gave = ended("superseded", "draft-gave-way", draft);
+    expect(heardFrom([passed, gave], { prNumber: 8, baseRef: "stage" })).toEqual(BOB);
+    expect(heardFrom([passed, gave], { prNumber: 8, baseRef: "main" })).toBeNull();
+  });
+
   it("is by who had caused it before the App was away", () => {
     for (const reason of ["app-removed", "repository-gone"] as const) {
       const away = ended("cancelled", reason, { ...SECOND, ...forBase("stage"), openedBy: { row: 1, actor: BOB } });
