@@ -84,7 +84,7 @@ export class RepositoryGate extends DurableObject<Env> {
 
   /** Whose the pods are that the reaper saw in a list begun at `listedAt`; answers in the order of the questions. */
   podStandings(questions: readonly PodQuestion[], listedAt: Millis): readonly PodStanding[] {
-    return questions.map((question) => podStanding(this.#gate.store, question, listedAt));
+    return questions.map((question) => podStanding(this.#gate.store, question, listedAt, this.#gate.readOnly));
   }
 
   /** Removes a pod nobody owns. False: this gate does not, and the asker has to. */

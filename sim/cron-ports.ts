@@ -65,7 +65,9 @@ export function cronPortsOf(world: CronWorld, log: (entry: Readonly<Record<strin
       tick: () => rpc("gate", "tick", () => inGate(id, (host) => host.tick())),
       podStandings: (questions, listedAt) =>
         rpc("gate", "podStandings", () =>
-          inGate(id, (host) => questions.map((question) => podStanding(host.gate.store, question, listedAt))),
+          inGate(id, (host) =>
+            questions.map((question) => podStanding(host.gate.store, question, listedAt, host.gate.readOnly)),
+          ),
         ),
       adoptStray: (podId, why, createdAt, price) =>
         rpc("gate", "adoptStray", () => inGate(id, (host) => host.gate.adoptStray(podId, why, createdAt, price))),

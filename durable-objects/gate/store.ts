@@ -174,10 +174,11 @@ export class Store extends TaskTable {
     return this.#requests(query, runnerId)[0] ?? null;
   }
 
-  /** A stored request whose record does not read. */
-  isParked(id: string): boolean {
-    const row = this.#sql.exec<{ record: string }>(`SELECT record FROM requests WHERE id = ?`, id)[0];
-    return row !== undefined && this.#read(row.record) === null;
+  /** A stored request whose record does not read; `open`: that has not ended either, by its row. */
+  isParked(id: string, which: "any" | "open" = "any"): boolean {
+    const query = `SELECT record, state FROM requests WHERE id = ?`;
+    const row = this.#sql.exec<{ record: string; state: string }>(query, id)[0];
+    return row !== undefined && (which === "any" || row.state !== "concluded") && this.#read(row.record) === null;
   }
 
   /** Whether a record that does not read stands for this head: its generation is taken, whatever it says. */

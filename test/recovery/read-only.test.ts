@@ -75,7 +75,7 @@ function cronOver(gate: Gate, pods: Pod[]): { readonly ports: CronPorts; readonl
     gate: () => ({
       tick: () => Promise.resolve(gate.tick()),
       podStandings: (questions: Parameters<typeof podStanding>[1][], listedAt: number) =>
-        Promise.resolve(questions.map((question) => podStanding(gate.store, question, listedAt))),
+        Promise.resolve(questions.map((question) => podStanding(gate.store, question, listedAt, gate.readOnly))),
       adoptStray: (podId: string, why: string, createdAt: number | null) =>
         Promise.resolve(gate.adoptStray(podId, why, createdAt)),
       podsRemoved: (removed: Parameters<Gate["podsRemoved"]>[0]) => Promise.resolve(gate.podsRemoved(removed)),
@@ -131,6 +131,48 @@ describe("a gate on newer state", () => {
     expect(old.deleted).toEqual([podId]);
   });
 
+  describe("with a request that this code cannot read", () => {
+    /** Newer code has written a record that this code does not parse, and the pod is in the ledger, or not there yet. */
+    function unread(state: string, booked = true) {
+      const { sql, podId } = newerState();
+      sql.exec(`UPDATE requests SET record = '{}', state = ? WHERE id = 'r1'`, state);
+      sql.exec(`DELETE FROM attempts`);
+      sql.exec(
+        `INSERT INTO attempts (id, request_id, number, pod_name, opened_at) VALUES ('r1-1', 'r1', 1, 'n', ?)`,
+        T0,
+      );
+      if (booked) {
+        const { gate } = gateOn(sql);
+        const line = { attemptId: "r1-1", podId, gpuId: null, tier: "", pricePerHour: 1, paidFrom: T0 - HOUR } as const;
+        gate.store.ledger({ kind: "open", ...line }, "r1");
+      }
+      return { gate: gateOn(sql).gate, podId };
+    }
+
+    it.each([
+      ["booked", true],
+      ["not booked yet", false],
+    ])("keeps its pod, %s, until the backstop: a test may run on it", async (_what, booked) => {
+      const { gate, podId } = unread("executing", booked);
+      const young = cronOver(gate, [podOf(podId, HOUR)]);
+      expect(await reap(young.ports, [])).toMatchObject({ own: 1, reaped: [], problems: [] });
+      const old = cronOver(gate, [podOf(podId, 2 * HOUR)]);
+      expect((await reap(old.ports, [])).reaped).toMatchObject([{ podId, reason: "backstop" }]);
+      expect(old.deleted).toEqual([podId]);
+    });
+
+    it("loses its pod at once where the request has ended, as it does on state that this code may write", async () => {
+      const { gate, podId } = unread("concluded");
+      expect((await reap(cronOver(gate, [podOf(podId, HOUR)]).ports, [])).reaped).toMatchObject([
+        { reason: "late-pod" },
+      ]);
+      const open = unread("executing");
+      const question = { podId: open.podId, attemptId: "r1-1" };
+      expect(podStanding(open.gate.store, question, T0).kind).toBe("closed");
+      expect(podStanding(open.gate.store, question, T0, true).kind).toBe("current");
+    });
+  });
+
   it("loses a pod that none of its requests holds as well: the gate takes no stray, so cron deletes", async () => {
     const { sql } = newerState();
     const { gate } = gateOn(sql);
@@ -152,7 +194,7 @@ describe("a gate on newer state", () => {
         gate: () => ({
           ...ports.gate("101"),
           podStandings: async (questions, listedAt) =>
-            questions.map((question) => podStanding(gate.store, question, listedAt)),
+            questions.map((question) => podStanding(gate.store, question, listedAt, gate.readOnly)),
         }),
       },
       wake.visits,
