@@ -60,7 +60,13 @@ export async function reconcileBills(
   const drifts: BillingStatus["drifts"][number][] = [];
   const known = new Set<string>();
   let silent = 0;
-  for (const repositoryId of gates) {
+  // A repository that was removed since is visited no more, and its pods are on the bill for days.
+  const buyers = await books.account.buyers(since).catch((error: unknown): readonly string[] => {
+    silent += 1;
+    problems.push(`The account did not say who has bought in these days: ${messageOf(error)}.`);
+    return [];
+  });
+  for (const repositoryId of new Set([...gates, ...buyers])) {
     try {
       const taken = await books.gate(repositoryId).recordBills(answer.value, window);
       for (const podId of taken.known) known.add(podId);

@@ -122,6 +122,7 @@ export function platformBooks(env: Env): BooksPorts {
       openReservations: async () => inTime(async () => account().openReservations()),
       compareBooks: async (seen) => inTime(async () => account().compareBooks(seen)),
       bills: async (startMs, endMs) => inTime(async () => account().bills(startMs, endMs), LIST_TIMEOUT_MS),
+      buyers: async (since) => inTime(async () => account().buyers(since)),
       takeBillingTurn: async (day, retryMs) => inTime(async () => account().takeBillingTurn(day, retryMs)),
       billingDone: async (day, problems) => {
         await inTime(async () => account().billingDone(day, problems));

@@ -105,6 +105,8 @@ export interface BooksPorts {
     openReservations(): Promise<readonly OpenReservation[]>;
     compareBooks(seen: BooksSeen): Promise<readonly BookFinding[]>;
     bills(startMs: Millis, endMs: Millis): Promise<AccountAnswer<readonly Bill[]>>;
+    /** The repositories that had money set aside or spent at or after this. */
+    buyers(since: Millis): Promise<readonly string[]>;
     takeBillingTurn(day: string, retryMs: Millis): Promise<BillingTurn>;
     billingDone(day: string, problems: readonly string[]): Promise<void>;
   };

@@ -75,6 +75,10 @@ export class RunPodAccount extends DurableObject<Env> {
     return this.#account.bills(startMs, endMs);
   }
 
+  buyers(since: Millis): readonly string[] {
+    return this.#account.buyers(since);
+  }
+
   takeBillingTurn(day: string, retryMs: Millis): BillingTurn {
     return this.#account.takeBillingTurn(day, retryMs);
   }

@@ -106,6 +106,7 @@ export function cronPortsOf(world: CronWorld, log: (entry: Readonly<Record<strin
             rpc("account", "compareBooks", () => world.account.inside((account) => account.compareBooks(seen))),
           bills: (startMs, endMs) =>
             rpc("account", "bills", () => world.account.inside((account) => account.bills(startMs, endMs))),
+          buyers: (since) => rpc("account", "buyers", () => world.account.inside((account) => account.buyers(since))),
           takeBillingTurn: (day, retryMs) =>
             rpc("account", "takeBillingTurn", () =>
               world.account.inside((account) => account.takeBillingTurn(day, retryMs)),

@@ -165,6 +165,11 @@ export class Account {
     return { ok: true, value: bills };
   }
 
+  /** The repositories with a line that was open at `since`, or was opened or settled since, whether or not they are registered. */
+  buyers(since: Millis): readonly string[] {
+    return this.#money.repositoriesSince(since);
+  }
+
   /** The nightly turn at the bills: due at most once a UTC day, and after a failed try not before `retryMs`. */
   takeBillingTurn(day: string, retryMs: Millis): BillingTurn {
     const { sql, clock } = this.#ports;

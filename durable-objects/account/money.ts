@@ -66,6 +66,17 @@ export class AccountMoney {
     return this.#sql.exec<AccountMoneyRow>(`SELECT * FROM money WHERE state = 'reserved' ORDER BY at, attempt_id`);
   }
 
+  /** Repositories with a line that is open, or was opened or settled at or after this. */
+  repositoriesSince(since: Millis): readonly string[] {
+    return this.#sql
+      .exec<{ repository_id: string }>(
+        `SELECT DISTINCT repository_id FROM money WHERE state = 'reserved' OR at >= ? OR settled_at >= ? ORDER BY repository_id`,
+        since,
+        since,
+      )
+      .map((row) => row.repository_id);
+  }
+
   reserve(attemptId: string, repositoryId: string, micros: MicroUsd, cap: MicroUsd, now: Millis): ReserveAnswer {
     const known = this.of(repositoryId, attemptId);
     if (known?.state === "reserved") return { kind: "reserved" };

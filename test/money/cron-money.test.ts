@@ -61,6 +61,7 @@ class World {
         openReservations: async () => account.openReservations(),
         compareBooks: async (seen) => account.compareBooks(seen),
         bills: (from, to) => account.bills(from, to),
+        buyers: async (since) => account.buyers(since),
         takeBillingTurn: async (day, retryMs) => account.takeBillingTurn(day, retryMs),
         billingDone: async (day, problems) => account.billingDone(day, problems),
       },
@@ -193,6 +194,38 @@ describe("the nightly bill", () => {
     expect((await reconcileBills(other.ports, other.books, ["101"])).kind).toBe("not-due");
     other.now += HOUR;
     expect((await reconcileBills(other.ports, other.books, ["101"])).kind).toBe("reconciled");
+  });
+
+  it("asks a repository that was removed since, as long as its pods may be on the bill", async () => {
+    const world = new World();
+    world.closed("p1", 0.27, 100_000);
+    world.now = NIGHT - 20 * HOUR;
+    world.account.reserve("p1-a", "101", 200_000);
+    world.account.commit("p1-a", 100_000, "101");
+    world.now = NIGHT;
+    world.bill = [charge("p1", 0.1)];
+    const status = await reconcileBills(world.ports, world.books, ["102"]);
+    expect(status).toMatchObject({ unknown: { pods: 0 }, problems: [] });
+    expect(billed(world, "p1")).toBe(100_000);
+    // Nobody knows whose pods they are while the account does not say whom to ask.
+    const other = new World();
+    other.bill = world.bill;
+    const { account, ...books } = other.books;
+    const mute = { ...account, buyers: () => Promise.reject(new Error("reset")) };
+    const unsure = await reconcileBills(other.ports, { ...books, account: mute }, ["102"]);
+    expect(unsure.problems).toEqual(["The account did not say who has bought in these days: reset."]);
+    other.now += HOUR;
+    expect((await reconcileBills(other.ports, other.books, ["102"])).problems).toHaveLength(1);
+  });
+
+  it("asks nobody whose last pod is older than the bill", async () => {
+    const world = new World();
+    world.account.reserve("old-a", "101", 200_000);
+    world.account.commit("old-a", 100_000, "101");
+    expect(await world.books.account.buyers(NIGHT)).toEqual(["101"]);
+    expect(await world.books.account.buyers(NIGHT + 1)).toEqual([]);
+    world.account.reserve("open-a", "102", 200_000);
+    expect(await world.books.account.buyers(NIGHT + 1)).toEqual(["102"]);
   });
 
   it("waits for the night, and an operator need not", async () => {

@@ -26,7 +26,11 @@ class World implements OperatorPorts {
   silent = new Set<string>();
   logged: Readonly<Record<string, unknown>>[] = [];
   readonly books = {
-    account: { bills: async () => ({ ok: true, value: [] }), billingDone: async () => undefined },
+    account: {
+      bills: async () => ({ ok: true, value: [] }),
+      buyers: async () => [],
+      billingDone: async () => undefined,
+    },
     gate: () => ({ recordBills: async () => ({ known: [], drifts: [] }) }),
   } as unknown as BooksPorts;
   readonly clock = { now: () => T0 };
