@@ -1,5 +1,5 @@
 /**
- * How often one attempt may call: so many calls in any stretch of one minute, each counted, the refused ones too.
+ * How often one caller may call: so many calls in any stretch of one minute, each counted, the refused ones too.
  *
  * Kept in memory: the object lives on while it is called, and an eviction needs a pause that ends the minute anyway. Only
  * attempts this gate knows are counted, so the map is bounded by what the gate itself began.
@@ -11,7 +11,7 @@ export interface RateLimit {
   readonly windowMs: Millis;
 }
 
-/** Design 3.4: ten calls a minute per attempt. */
+/** Ten calls a minute for each nonce that a pod shows, and ten for those that show none (docs/adr/lifecycle-choices.md). */
 export const POD_CALLS: RateLimit = { calls: 10, windowMs: 60_000 };
 
 export class CallRate {

@@ -52,6 +52,11 @@ export const REASONS = {
     sentence: "The same tree already passed under the same workflow files and configuration.",
     whatToDo: "Nothing; re-run the check to test again anyway.",
   },
+  "given-back": {
+    class: "reused",
+    sentence: "This commit was tested for this base before and passed; that answer stands again.",
+    whatToDo: "Nothing; re-run the check to test again anyway.",
+  },
   "docs-only": {
     class: "not-required",
     sentence: "Only documentation changed, so no GPU was rented.",

@@ -154,7 +154,9 @@ function title(ended: Verdict, request: GateRequest): string {
     case "passed":
       return `Passed: ${request.tests?.count ?? 0} GPU tests, ${dollars(request.spentMicros)}`;
     case "reused":
-      return "Passed earlier for the identical tree: reused";
+      return ended.reason === "given-back"
+        ? "Passed earlier for this commit and base"
+        : "Passed earlier for the identical tree: reused";
     case "not-required":
       return ended.reason === "shadow-mode" ? "Shadow mode: nothing was rented" : "No GPU run is needed";
     case "failed":
@@ -171,13 +173,26 @@ function title(ended: Verdict, request: GateRequest): string {
     case "awaiting-approval":
       return ended.reason === "approval-outdated" ? "Approved for an older commit" : "Waiting for a maintainer";
     case "superseded":
-      return "Superseded by a newer commit";
+      return superseded(ended);
     case "closed":
       return "The pull request was closed";
     case "cancelled":
       return "Cancelled";
     default:
       return unreachable(ended.kind, "verdict");
+  }
+}
+
+function superseded(ended: Verdict): string {
+  switch (ended.reason) {
+    case "base-moved":
+      return "Superseded: the base was changed";
+    case "newer-request":
+      return "Superseded by a newer request";
+    case "draft-gave-way":
+      return "A draft: the check is another pull request's";
+    default:
+      return "Superseded by a newer commit";
   }
 }
 

@@ -140,7 +140,7 @@ export function givenBack(answer: GateRequest, to: number, id: string, generatio
   const row = { prNumber: to, headSha, ...base, generation, row: 1, actor: openedBy.actor, approvedBy };
   const given: Verdict =
     state.verdict.kind === "passed"
-      ? verdict("reused", "identical-tree", `This commit passed for this base in request ${answer.id}.`)
+      ? verdict("reused", "given-back", `This commit passed for this base in request ${answer.id}.`)
       : state.verdict;
   return {
     ...newRequest(id, { kind: "pull-request", ...row }, now),

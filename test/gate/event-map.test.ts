@@ -388,7 +388,7 @@ describe("row 4: asked for again", () => {
     const head = world.openCode("matmul");
     await world.concluded(head);
     world.repository.rerequestSuite(head, "walt");
-    expect(verdictOf(await ended(world, head, 3))).toMatchObject({ kind: "reused", reason: "identical-tree" });
+    expect(verdictOf(await ended(world, head, 3))).toMatchObject({ kind: "reused", reason: "given-back" });
     expect(verdictOf(secondRequest(world, head))).toMatchObject({ kind: "refused", reason: "actor-not-permitted" });
     expect(world.runpod.pods()).toHaveLength(1);
     expect(checks(world, head).map((run) => run.conclusion)).toEqual(["success", "action_required", "success"]);
@@ -436,7 +436,7 @@ describe("row 4: asked for again", () => {
     await world.concluded(head);
     const run = repository.runs(PREPARE)[0];
     repository.rerunWorkflow(run?.id ?? 0, "walt");
-    expect(verdictOf(await ended(world, head, 3))).toMatchObject({ kind: "reused", reason: "identical-tree" });
+    expect(verdictOf(await ended(world, head, 3))).toMatchObject({ kind: "reused", reason: "given-back" });
     expect(verdictOf(secondRequest(world, head))).toMatchObject({ kind: "refused", reason: "actor-not-permitted" });
     expect(github.books.dispatches.filter((entry) => entry.workflowPath === PREPARE)).toHaveLength(1);
     expect(world.runpod.pods()).toHaveLength(1);

@@ -21,6 +21,6 @@ it("answers are said again under the new name by the next comparison, once, and 
     repository.checkRuns(head).flatMap((run) => (run.name === name ? [run.conclusion] : []));
   expect([under(code, "GPU"), under(code, "CI GPU gate")]).toEqual([["success"], ["success"]]);
   expect([under(refused, "GPU"), under(refused, "CI GPU gate")]).toEqual([["action_required"], ["action_required"]]);
-  expect(said(world, code)).toEqual(["#1 tests-passed", "#1 identical-tree"]);
+  expect(said(world, code)).toEqual(["#1 tests-passed", "#1 given-back"]);
   expect(podsOf(world, code)).toBe(1);
 });

@@ -128,7 +128,7 @@ describe("the comparison with GitHub, where a refusal of #8 covers the green of 
   ])("gives the green back where #8 is %s: nobody is asked, and nothing is bought", async (_where, listed, reading) => {
     const { compare, store, read } = shared(passed, refused);
     const opened = (await compare(listed, { reads: { 8: reading } })).filter(({ headSha }) => headSha === HEAD);
-    const verdictIs = { kind: "reused", reason: "identical-tree" };
+    const verdictIs = { kind: "reused", reason: "given-back" };
     const by = { actor: ALICE, approvedBy: BOB, triggerSeen: true };
     expect(opened).toMatchObject([
       { prNumber: 7, generation: 3, ...by, spentMicros: 0, counts: { pods: 0 }, state: { verdict: verdictIs } },

@@ -25,7 +25,7 @@ describe("a writer who may not spend", () => {
       await ended(world, headSha, generation + 1);
       expect(conclusion(world, headSha)).toBe("failure");
     }
-    const [green, red] = ["#1 identical-tree", "#2 tests-failed"];
+    const [green, red] = ["#1 given-back", "#2 tests-failed"];
     expect(said(world, headSha)).toEqual(["#1 tests-passed", red, green, red, green, red]);
     expect(podsOf(world, headSha)).toBe(bought);
   });
@@ -42,7 +42,7 @@ describe("a writer who may not spend", () => {
       repository.close(number, "walt");
       await ended(world, headSha, generation + 1);
     }
-    const given = "#1 identical-tree";
+    const given = "#1 given-back";
     const passed = "#1 tests-passed";
     const of = (number: number) => `#${number} author-not-permitted`;
     expect(said(world, headSha)).toEqual([passed, of(2), given, of(3), given]);
@@ -101,7 +101,7 @@ describe("a writer who may not spend", () => {
     const passed = await ended(world, headSha, 1);
     repository.rerequestCheck(Number(passed.check.checkRunId), "walt");
     await ended(world, headSha, 3);
-    expect(said(world, headSha)).toEqual(["#1 tests-passed", "#1 actor-not-permitted", "#1 identical-tree"]);
+    expect(said(world, headSha)).toEqual(["#1 tests-passed", "#1 actor-not-permitted", "#1 given-back"]);
     expect(conclusion(world, headSha)).toBe("success");
     expect(podsOf(world, headSha)).toBe(1);
     await compare(world);
@@ -134,7 +134,7 @@ describe("an approver who may not approve any more", () => {
       "#1 awaiting-approval",
       "#1 tests-passed",
       "#2 author-not-permitted",
-      "#1 identical-tree",
+      "#1 given-back",
     ]);
   });
 });

@@ -38,7 +38,7 @@ describe("a pull request that was refused at another's commit", () => {
       repository.close(number, "walt");
       if (how === "lost") await compare(world);
       await ended(world, headSha, 3);
-      expect(said(world, headSha)).toEqual(["#1 tests-passed", "#2 author-not-permitted", "#1 identical-tree"]);
+      expect(said(world, headSha)).toEqual(["#1 tests-passed", "#2 author-not-permitted", "#1 given-back"]);
       expect(conclusion(world, headSha)).toBe("success");
       await compare(world);
       expect(said(world, headSha)).toHaveLength(3);
@@ -57,7 +57,7 @@ describe("a pull request that was refused at another's commit", () => {
     await ended(world, headSha, 3);
     repository.close(number, "walt");
     expect(await ended(world, headSha, 4)).toMatchObject({ prNumber: first.number, approvedBy: { login: "mira" } });
-    expect(said(world, headSha)[3]).toBe("#1 identical-tree");
+    expect(said(world, headSha)[3]).toBe("#1 given-back");
   });
 
   it.concurrent("is not what a press on the other's check asks about", async (test) => {

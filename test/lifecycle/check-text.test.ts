@@ -79,3 +79,18 @@ describe("an end before anything was tested", () => {
     expect(shown(requestIn(states.executing())).text).not.toContain("| Reason |");
   });
 });
+
+describe("the title of an end", () => {
+  const titled = (word: Verdict) => shown(requestIn({ kind: "concluded", at: T0, verdict: word })).title;
+
+  it.each([
+    [verdict("reused", "identical-tree", "d"), "Passed earlier for the identical tree: reused"],
+    [verdict("reused", "given-back", "d"), "Passed earlier for this commit and base"],
+    [verdict("superseded", "head-moved", "d"), "Superseded by a newer commit"],
+    [verdict("superseded", "base-moved", "d"), "Superseded: the base was changed"],
+    [verdict("superseded", "newer-request", "d"), "Superseded by a newer request"],
+    [verdict("superseded", "draft-gave-way", "d"), "A draft: the check is another pull request's"],
+  ])("says what happened: %o", (word, title) => {
+    expect(titled(word)).toBe(title);
+  });
+});

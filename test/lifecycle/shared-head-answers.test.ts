@@ -151,7 +151,7 @@ describe("an answer that is given back", () => {
 
   it("is named as an earlier pass where it was one, and else word for word", () => {
     const word = (own: GateRequest) => givenBack(own, 7, "r9", 4, T0).state;
-    expect(word(passed)).toMatchObject({ verdict: { kind: "reused", reason: "identical-tree" } });
+    expect(word(passed)).toMatchObject({ verdict: { kind: "reused", reason: "given-back" } });
     expect(JSON.stringify(word(passed))).toContain(passed.id);
     for (const own of [
       ended("reused", "identical-tree"),
