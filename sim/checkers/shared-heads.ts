@@ -117,14 +117,27 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
     return `it has no answer of its own, and ${last.request.id} about #${about.number} is refused for '${verdict.reason}'`;
   if (own?.check.conclusion !== "success" || earned === null) return null;
   const lost = `its own green (${own.request.id}) is hidden by ${last.request.id} about #${about.number}`;
-  if (about.state !== "open" || about.headSha !== pull.headSha) return `${lost}, which is not here any more`;
-  if (about.headRepositoryId === host.repository.id || row === 4) return null;
-  if (earned === "tested") return `${lost}, a fork's`;
   const others = [...host.repository.pulls.values()].filter(
     (one) => one !== pull && one.state === "open" && one.headSha === pull.headSha,
   );
+  if (about.state !== "open" || about.headSha !== pull.headSha) {
+    // A third one from here, refused itself, could be merged by that green: what hides it is as good as its own word.
+    return others.some((one) => isRefusedItself(host.repository, one, words))
+      ? null
+      : `${lost}, which is not here any more`;
+  }
+  if (about.headRepositoryId === host.repository.id || row === 4) return null;
+  if (earned === "tested") return `${lost}, a fork's`;
   // Code that waits at the commit may hold up what needs no GPU; documents may not.
   return others.every(({ files }) => isLight(files)) ? `${lost}, a fork's, though no code is here` : null;
+}
+
+/** From here, no draft, and the newest word about it is no green and not that it is over. */
+function isRefusedItself(repository: Repository, one: Pull, words: readonly Word[]): boolean {
+  if (one.draft || one.headRepositoryId !== repository.id) return false;
+  const own = words.findLast(({ request }) => request.prNumber === one.number);
+  if (own === undefined || own.check.status !== "completed" || own.check.conclusion === "success") return false;
+  return own.request.state.kind === "concluded" && !OVER.has(own.request.state.verdict.reason);
 }
 
 function endedAs({ state }: GateRequest, reason: string): boolean {
