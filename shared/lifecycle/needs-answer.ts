@@ -105,14 +105,9 @@ function isGivenBack({ state, heldBy }: GateRequest): boolean {
  */
 export function answerFor(ofHead: readonly GateRequest[], asking: Asking): GateRequest | null {
   const own = ownAnswer(ofHead, asking);
-  const { prNumber, baseRef } = asking;
-  if (own !== null) {
-    const failed = isGreen(own) ? failedSince(own, ofHead, asking) : null;
-    return failed ?? (isGivenBack(own) ? own : null);
-  }
-  if (prNumber === null || baseRef === undefined) return null;
-  const newest = withoutPresses(ofHead).findLast((request) => baseOf(request) === baseRef);
-  return newest?.state.kind === "concluded" && isEarned(newest.state.verdict) ? newest : null;
+  if (own === null) return sharedTest(ofHead, asking);
+  const failed = isGreen(own) ? failedSince(own, ofHead, asking) : null;
+  return failed ?? (isGivenBack(own) ? own : null);
 }
 
 /**
@@ -309,10 +304,10 @@ function newestFor(ofHead: readonly GateRequest[], { prNumber, baseRef }: Asking
   return withoutPresses(ofHead).findLast((request) => baseOf(request) === baseRef) ?? null;
 }
 
-/** The newest word for the base that it is known to have is a test that passed. */
-function hasSharedTest(ofHead: readonly GateRequest[], asking: Asking): boolean {
+/** The newest word for the base that it is known to have, where that is a test that passed; null: it is none. */
+function sharedTest(ofHead: readonly GateRequest[], asking: Asking): GateRequest | null {
   const newest = newestFor(ofHead, asking);
-  return newest?.state.kind === "concluded" && isEarned(newest.state.verdict);
+  return newest?.state.kind === "concluded" && isEarned(newest.state.verdict) ? newest : null;
 }
 
 /** The bases for which the newest word at this head is a test that passed. */
@@ -331,7 +326,7 @@ function hasNone(last: GateRequest, ofHead: readonly GateRequest[], asking: Aski
   // A fork's earns nothing, and the commit's green is there for whoever is owed it.
   if (asking.fork === true && testedFor(ofHead).size > 0) return false;
   // Given the green of another for its base, it would show that to whom the last word refused.
-  return ownAnswer(ofHead, asking) === null && !hasSharedTest(ofHead, asking);
+  return ownAnswer(ofHead, asking) === null && sharedTest(ofHead, asking) === null;
 }
 
 /**
@@ -375,7 +370,7 @@ function isForks(last: GateRequest, word: Verdict, ofHead: readonly GateRequest[
   if (own?.state.kind === "concluded" && isEarned(own.state.verdict)) return true;
   // What is not green, a wait for approval for one, is its own to be given back; else it had the green of another.
   const answer = ownAnswer(ofHead, asking);
-  return answer === null ? hasSharedTest(ofHead, asking) : !isGreen(answer);
+  return answer === null ? sharedTest(ofHead, asking) !== null : !isGreen(answer);
 }
 
 /** So often at one head: GitHub may be silent about this very change, however often it is asked. */
