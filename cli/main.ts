@@ -3,7 +3,7 @@
 import process from "node:process";
 import { argumentProblem } from "../shared/arguments.ts";
 import { EXIT_OK, EXIT_USAGE, UsageError, type Command, type Io } from "./command.ts";
-import { commands } from "./commands/index.ts";
+import { commands, groups } from "./commands/index.ts";
 import { VERSION } from "./version.ts";
 
 export async function main(argv: readonly string[], io: Io): Promise<number> {
@@ -34,7 +34,7 @@ function commandOf(name: string, io: Io): Command | null {
   return null;
 }
 
-/** `gpu-gate help` lists the commands, `gpu-gate help NAME` explains that one. */
+/** `gpu-gate help` lists the commands by purpose, `gpu-gate help NAME` explains that one. */
 function help(names: readonly string[], io: Io): number {
   const [name, ...more] = names.filter((word) => word !== "--help" && word !== "-h");
   if (more.length > 0) {
@@ -56,12 +56,15 @@ function page(command: Command, io: Io): number {
 
 function list(): string {
   const width = Math.max(0, ...commands.map((command) => command.name.length));
-  const rows = commands.map((command) => `  ${command.name.padEnd(width)}  ${command.summary}`);
+  const rows = groups.flatMap((group) => [
+    `${group.title}:`,
+    ...group.commands.map((command) => `  ${command.name.padEnd(width)}  ${command.summary}`),
+    "",
+  ]);
   return [
     "gpu-gate <command> [options]",
     "",
     ...rows,
-    "",
     "gpu-gate <command> --help, or gpu-gate help <command>, explains one command. gpu-gate --version prints the version.",
     "",
   ].join("\n");

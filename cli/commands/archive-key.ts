@@ -32,7 +32,7 @@ Exit codes: 0 printed, 1 the trees have no key (the archives are then built afre
 
 export const archiveKeyCommand: Command = {
   name: "archive-key",
-  summary: "compute the content key of the test archives from a checkout",
+  summary: "Compute the content key of the test archives from a checkout",
   usage,
   run: async (args, io) => {
     const { values } = parseArgs({

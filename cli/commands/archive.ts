@@ -49,7 +49,7 @@ Exit codes: 0 fine, 1 the parts are not what was sent, 2 wrong call or unusable 
 
 export const archiveCommand: Command = {
   name: "archive",
-  summary: "split archives into checked parts and join them again",
+  summary: "Split archives into checked parts and join them again",
   usage,
   run: async (args, io) => {
     const { values, positionals } = parseArgs({

@@ -34,7 +34,7 @@ const PAGES = 10;
 
 export const doctorCommand: Command = {
   name: "doctor",
-  summary: "look at everything the deployment depends on, and say what to do",
+  summary: "Look at everything the deployment depends on, and say what to do",
   usage,
   run: async (args, io) => {
     const { values } = parseArgs({ args: [...args], options: { url: { type: "string" } } });

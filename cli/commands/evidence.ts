@@ -30,7 +30,7 @@ Exit codes: 0 printed, 1 there is no evidence (nothing ran, not everything passe
 
 export const evidenceCommand: Command = {
   name: "evidence",
-  summary: "print the annotation with a job's test count and duration",
+  summary: "Print the annotation with a job's test count and duration",
   usage,
   run: async (args, io) => {
     const { values } = parseArgs({

@@ -37,8 +37,7 @@ Exit codes: 0 explained, 1 nothing is known, no answer, or no configuration, 2 w
 
 export const explainCommand: Command = {
   name: "explain",
-  summary:
-    "Say which rule decides for a path, or what was decided about a pull request, a request or a pod, or what a reason code means",
+  summary: "Say why: of a path, a pull request, a request, a pod or a reason code",
   usage,
   run: async (args, io) => {
     const { values, positionals } = parseArgs({

@@ -1,4 +1,4 @@
-/** The commands of `gpu-gate`, in the order the help lists them. One line each; each command is a file of its own. */
+/** The commands of `gpu-gate`, by what they are for, in the order the help lists them. Each command is a file of its own. */
 import type { Command } from "../command.ts";
 import { classifyCommand } from "./classify.ts";
 import { configCommand } from "./config.ts";
@@ -24,31 +24,33 @@ import { pauseCommand, resumeCommand, retainCommand } from "./operator.ts";
 import { auditCommand } from "./audit.ts";
 import { tailCommand } from "./tail.ts";
 
-export const commands: readonly Command[] = [
-  classifyCommand,
-  explainCommand,
-  configCommand,
-  archiveCommand,
-  archiveKeyCommand,
-  payloadCommand,
-  runtimeCommand,
-  partitionCommand,
-  evidenceCommand,
-  runnerPinCommand,
-  lintCommand,
-  doctorCommand,
-  sweepCommand,
-  recoverCommand,
-  validateCommand,
-  statusCommand,
-  queueCommand,
-  costsCommand,
-  pauseCommand,
-  resumeCommand,
-  retainCommand,
-  operatorCommand,
-  probeCommand,
-  lanesCommand,
-  auditCommand,
-  tailCommand,
+/** Commands for one purpose, under the heading that the help gives them. */
+export interface CommandGroup {
+  readonly title: string;
+  readonly commands: readonly Command[];
+}
+
+export const groups: readonly CommandGroup[] = [
+  {
+    title: "Set up a repository",
+    commands: [configCommand, lintCommand, classifyCommand, doctorCommand, runnerPinCommand],
+  },
+  {
+    title: "See what happens and what it costs",
+    commands: [statusCommand, queueCommand, explainCommand, costsCommand, lanesCommand, probeCommand, tailCommand],
+  },
+  {
+    title: "Step in",
+    commands: [pauseCommand, resumeCommand, operatorCommand, retainCommand, recoverCommand, validateCommand],
+  },
+  {
+    title: "Check and clean up",
+    commands: [sweepCommand, auditCommand],
+  },
+  {
+    title: "Called by the workflow files",
+    commands: [archiveCommand, archiveKeyCommand, payloadCommand, runtimeCommand, partitionCommand, evidenceCommand],
+  },
 ];
+
+export const commands: readonly Command[] = groups.flatMap((group) => group.commands);

@@ -35,7 +35,7 @@ Exit codes: 0 clean, 1 something was found, 2 wrong call.
 
 export const lintCommand: Command = {
   name: "lint",
-  summary: "check workflow files against the trust contract",
+  summary: "Check workflow files against the trust contract",
   usage,
   run: async (args, io) => {
     const { values, positionals } = parseArgs({

@@ -38,7 +38,7 @@ Exit codes: 0 fine, 1 table and inventory differ, 2 wrong call or unreadable inp
 
 export const partitionCommand: Command = {
   name: "partition",
-  summary: "check, filter and report the audited split of the tests into lanes",
+  summary: "Check, filter and report the audited split of the tests into lanes",
   usage,
   run: async (args, io) => {
     const { values, positionals } = parseArgs({

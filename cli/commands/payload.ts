@@ -26,7 +26,7 @@ Exit codes: 0 fine, 1 the tree is not complete (each reason on a line), 2 wrong 
 
 export const payloadCommand: Command = {
   name: "payload",
-  summary: "stage, pack and verify the runtime libraries for the rented machine",
+  summary: "Stage, pack and verify the runtime libraries for the rented machine",
   usage,
   run: async (args, io) => {
     const { values, positionals } = parseArgs({

@@ -38,7 +38,7 @@ Exit codes: 0 fine or a warning, 1 failed, 2 wrong call or no answer.
 
 export const runnerPinCommand: Command = {
   name: "runner-pin",
-  summary: "check that the runner image is published, unchanged and fresh",
+  summary: "Check that the runner image is published, unchanged and fresh",
   usage,
   run: async (args, io) => {
     const { values } = parseArgs({

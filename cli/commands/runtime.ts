@@ -40,7 +40,7 @@ Exit codes: 0 fine, 1 refused, 2 wrong call.
 
 export const runtimeCommand: Command = {
   name: "runtime",
-  summary: "choose the CUDA runtime for a driver and verify the installed one",
+  summary: "Choose the CUDA runtime for a driver and verify the installed one",
   usage,
   run: async (args, io) => {
     const { values, positionals } = parseArgs({

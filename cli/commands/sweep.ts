@@ -48,7 +48,7 @@ const SHOWN_CHARACTERS = 2_000;
 
 export const sweepCommand: Command = {
   name: "sweep",
-  summary: "look for what is late or left over: by the control plane, or with RunPod's key alone",
+  summary: "Look for what is late or left over: by the control plane, or with RunPod's key alone",
   usage,
   run: async (args, io) => {
     const { values } = parseArgs({

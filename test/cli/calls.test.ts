@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { commands } from "../../cli/commands/index.ts";
+import { commands, groups } from "../../cli/commands/index.ts";
 import { gpuGate } from "../hosted/io.ts";
 import { root } from "../house/source.ts";
 
@@ -37,6 +37,14 @@ describe("help", () => {
       const { code, out } = await gpuGate(args);
       expect([args, code, NAMES.filter((name) => !out.includes(`  ${name} `))]).toEqual([args, 0, []]);
     }
+  });
+
+  it("lists them by what they are for, each once, in words of one form", async () => {
+    const { out } = await gpuGate(["help"]);
+    const headings = [...out.matchAll(/^(\S.*):$/gm)].map(([, title]) => title);
+    expect(headings).toEqual(groups.map(({ title }) => title));
+    expect(new Set(NAMES).size).toBe(NAMES.length);
+    expect(commands.filter(({ summary }) => !/^[A-Z].*[^.]$/.test(summary)).map(({ name }) => name)).toEqual([]);
   });
 
   it.each([
