@@ -9,6 +9,7 @@ import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import { answersOf, isGreen, isShownToOthers } from "../../shared/lifecycle/needs-answer.ts";
 import { APPROVE_BUTTON } from "../../shared/lifecycle/route.ts";
 import { audit } from "../../shared/lifecycle/step.ts";
+import { isLaterId } from "../../shared/github/ids.ts";
 import { describeFailure, failureClass, type GitHubFailure } from "../../shared/github/failure.ts";
 import type { CheckState } from "../../shared/github/checks.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
@@ -199,16 +200,11 @@ function coveredNewest(headSha: string, store: Store): GateRequest | null {
   const shown = newest.check.checkRunId;
   const earlier = (["pull-request", "recovery"] as const).flatMap((kind) => store.requestsOfHead(headSha, kind));
   const covers = ({ id, check: { checkRunId } }: GateRequest): boolean =>
-    id !== newest.id && checkRunId !== null && isYounger(checkRunId, shown);
+    id !== newest.id && checkRunId !== null && isLaterId(checkRunId, shown);
   if (newest.kind === "merge-group" || newest.kind === "validation" || !earlier.some(covers)) return null;
   const series = newest.check.series + 1;
   const anew = { checkRunId: null, published: null, completed: false, saidUnproven: false, mayHaveTwins: false };
   return { ...newest, check: { ...anew, series } };
-}
-
-/** GitHub's ids are decimal numbers that grow, too large for a number to be sure of. */
-function isYounger(id: string, than: string): boolean {
-  return id.length === than.length ? id > than : id.length > than.length;
 }
 
 /**

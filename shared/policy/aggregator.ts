@@ -8,6 +8,7 @@
  *
  * Pure: every instant comes in as milliseconds, an unreadable one as null, and null counts as long ago.
  */
+import { isLaterId } from "../github/ids.ts";
 import type { Millis } from "../ports.ts";
 
 /** Time that GitHub may take to show a check that will come: after the start, and after a check that another waits for. */
@@ -325,8 +326,7 @@ function doubt(check: ObservedCheck): number {
 function isNewer(check: ObservedCheck, other: ObservedCheck): boolean {
   if (timeOf(check) !== timeOf(other)) return timeOf(check) > timeOf(other);
   if (check.id === undefined || other.id === undefined) return false;
-  // Decimal texts beyond 2^53: longer is larger, else digit by digit.
-  return check.id.length === other.id.length ? check.id > other.id : check.id.length > other.id.length;
+  return isLaterId(check.id, other.id);
 }
 
 /** When a check is taken to have begun; 0: long ago. */

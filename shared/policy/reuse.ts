@@ -6,6 +6,7 @@
  * with the same inputs decides alone: a later failure takes an older success out of use. Doubt, an incomplete list or an
  * error means no reuse, which costs a run and never lets anything through.
  */
+import { isLaterId } from "../github/ids.ts";
 
 /** What must be identical. Compared as a whole; an empty part matches nothing, not even itself. */
 export interface ReuseInputs {
@@ -86,6 +87,5 @@ function sameInputs(a: ReuseInputs, b: ReuseInputs): boolean {
 function isNewer(gate: EarlierGate, than: EarlierGate): boolean {
   const [at, other] = [gate.completedAt ?? "", than.completedAt ?? ""];
   if (at !== other) return at > other;
-  // Decimal ids of any length: longer is greater, then text order.
-  return gate.id.length === than.id.length ? gate.id > than.id : gate.id.length > than.id.length;
+  return isLaterId(gate.id, than.id);
 }

@@ -240,6 +240,19 @@ describe("what went wrong and was not repeated", () => {
     expect(later).toMatchObject({ decision: "fail", failed: [{ name: "Docs", why: "not-accepted" }] });
   });
 
+  it("has the whole grace to run again, also where nothing else is missing", () => {
+    const config = configFrom({ required_checks: [{ name: "Docs" }], aggregator: { name: "Required checks" } });
+    const at = T0 + 11 * MINUTE;
+    const docs = check("Docs", "failure", T0);
+    const judgeAt = (round: Round, draft: boolean, now: number) =>
+      judgeRound(round, facts([docs], { draft, draftAt: T0 + 10 * MINUTE }), config, OWN, now);
+    const draft = judgeAt(firstRound(T0), true, T0 + 10 * MINUTE).round;
+    const first = judgeAt(draft, false, at);
+    expect(first.result).toMatchObject({ decision: "wait", missing: ["Docs"] });
+    expect(judgeAt(first.round, false, at + 2 * MINUTE).result.decision).toBe("wait");
+    expect(judgeAt(first.round, false, at + 2 * MINUTE + 1).result.decision).toBe("fail");
+  });
+
   it("and is still running since it was a draft is waited for", () => {
     expect(ready(gate, [check("Docs", null, T0)]).later).toMatchObject({ decision: "wait", running: ["Docs"] });
   });
