@@ -89,8 +89,8 @@ class World {
     return { id: "r1-1", micros: 1_000, repositoryId: "101", request, config: this.config };
   }
 
-  /** A pod that is kept already. */
-  kept(until: number): void {
+  /** A pod that is kept already. `prices`, USD an hour: what its ledger line was opened with, and what RunPod told last. */
+  kept(until: number, prices: { line: number | null; told: number | null } = { line: PRICE, told: PRICE }): void {
     const keep: Keep = { ...newKeep("mira", "a hang", HOUR), attemptId: "r1-1", podId: "p1", until, maxLife: 3 * HOUR };
     const verdict = { kind: "failed", reason: "tests-failed", detail: "" } as const;
     this.request(keep, (one) =>
@@ -103,12 +103,13 @@ class World {
         podId: "p1",
         gpuId: "NVIDIA L4",
         tier: "t",
-        pricePerHour: PRICE,
+        pricePerHour: prices.line,
         paidFrom: T0,
       },
       "r1",
     );
-    const handed = { attempt: attempt(), podId: "p1", until, by: "mira", reason: "a hang" };
+    const pod = { ...POD, id: "p1", gpuId: "NVIDIA L4", pricePerHour: prices.told };
+    const handed = { attempt: attempt({ pod }), podId: "p1", until, by: "mira", reason: "a hang" };
     beginRetained(this.store, handed, "r1", [keepMoneyId("r1-1")], this.now);
   }
 
@@ -401,6 +402,19 @@ describe("a kept pod", () => {
         retainedUntil: T0 + HOUR,
         retainedBy: "mira",
       },
+    ]);
+  });
+
+  it.each([
+    ["told last, where its line has an older one", { line: 0.5, told: PRICE }, PRICE],
+    ["of its line, where RunPod told none", { line: 0.5, told: null }, 0.5],
+    ["unknown, where nobody told any", { line: null, told: null }, null],
+  ])("is shown at the price %s", (_what, prices, shown) => {
+    const world = new World();
+    world.kept(T0 + HOUR, prices);
+    const costMicros = shown === null ? null : (shown * 1_000_000) / 6;
+    expect(keptPods(world.store, T0 + 10 * MINUTE)).toMatchObject([
+      { pricePerHour: shown, costMicros: costMicros === null ? null : Math.ceil(costMicros) },
     ]);
   });
 
