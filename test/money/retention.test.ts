@@ -406,15 +406,14 @@ describe("a kept pod", () => {
   });
 
   it.each([
-    ["told last, where its line has an older one", { line: 0.5, told: PRICE }, PRICE],
-    ["of its line, where RunPod told none", { line: 0.5, told: null }, 0.5],
+    ["told last, where its line has an older one", { line: 0.6, told: PRICE }, PRICE],
+    ["of its line, where RunPod told none", { line: 0.6, told: null }, 0.6],
     ["unknown, where nobody told any", { line: null, told: null }, null],
   ])("is shown at the price %s", (_what, prices, shown) => {
     const world = new World();
     world.kept(T0 + HOUR, prices);
-    const costMicros = shown === null ? null : (shown * 1_000_000) / 6;
     expect(keptPods(world.store, T0 + 10 * MINUTE)).toMatchObject([
-      { pricePerHour: shown, costMicros: costMicros === null ? null : Math.ceil(costMicros) },
+      { pricePerHour: shown, costMicros: shown === null ? null : (shown * 1_000_000) / 6 },
     ]);
   });
 
