@@ -178,7 +178,7 @@ export class RepositoryGate extends DurableObject<Env> {
   }
 
   view(): GateView {
-    return gateView(this.#gate.store, systemClock.now());
+    return gateView(this.#gate.store, this.#sql, systemClock.now());
   }
 
   override async alarm(): Promise<void> {

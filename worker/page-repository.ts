@@ -1,6 +1,7 @@
 /**
  * One repository on the status page: the pod in use with its clock and cost, the queue, what else is open, the last verdicts.
  */
+import type { WindowMoney } from "../durable-objects/gate/money-view.ts";
 import type { GateView, PodView, RequestView } from "../durable-objects/gate/view.ts";
 import { html, type Html } from "./html.ts";
 import type { RepositoryStatus } from "./status.ts";
@@ -31,6 +32,7 @@ export function repositorySection(one: RepositoryStatus, githubWebUrl: string): 
     <h2><a href="${base}">${view.repository}</a></h2>
     <h3>Pod in use</h3>
     ${view.pods.length === 0 ? html`<p class="empty">None: nothing is being paid for.</p>` : view.pods.map((pod) => podCard(pod, view, base))}
+    ${spending(view)}
     <h3>Queue <small>${queueWords(view)}</small></h3>
     ${view.queue.length === 0 ? html`<p class="empty">Nobody waits.</p>` : queueTable(view, base)}
     ${
@@ -48,6 +50,22 @@ export function repositorySection(one: RepositoryStatus, githubWebUrl: string): 
     <h3>Last verdicts</h3>
     ${ended.length === 0 ? html`<p class="empty">None yet.</p>` : verdictTable(ended, base)}
   </section>`;
+}
+
+/** Money of the day and of the month beside their caps. */
+function spending({ money }: GateView): Html {
+  const fact = (name: string, { spent, reserved, cap }: WindowMoney): Html => {
+    const full = cap !== null && spent + reserved >= cap;
+    return html`<div class="${full ? "bad" : ""}">
+      <dt>${name}</dt>
+      <dd>
+        ${dollars(spent)}${cap === null ? "" : ` of ${dollars(cap)}`}
+        ${reserved === 0 ? null : html`<small>and up to ${dollars(reserved)} set aside</small>`}
+      </dd>
+    </div>`;
+  };
+  return html`<h3>Spent</h3>
+    <dl class="facts">${fact("Today (UTC)", money.day)}${fact("This month (UTC)", money.month)}</dl>`;
 }
 
 function queueWords(view: GateView): string {

@@ -40,6 +40,9 @@ const podSchema = z.object({
   costMicros: z.number().nullable(),
 });
 
+/** Micro-dollars; a control plane of before does not tell them. */
+const windowSchema = z.object({ spent: z.number(), reserved: z.number(), cap: z.number().nullable() });
+
 const viewSchema = z.object({
   repository: z.string().nullable(),
   lock: z.object({ holder: z.string().nullable(), since: z.number().nullable() }),
@@ -47,6 +50,7 @@ const viewSchema = z.object({
   open: z.array(requestSchema),
   recent: z.array(requestSchema),
   pods: z.array(podSchema),
+  money: z.object({ day: windowSchema, month: windowSchema }).optional(),
 });
 
 const statusSchema = z.object({
@@ -125,11 +129,18 @@ function statusText(view: View, now: number): readonly string[] {
   const ended = view.recent.filter((row) => row.concludedAt !== null).slice(0, RECENT_SHOWN);
   return [
     ...(pods.length === 0 ? ["no pod is paid for"] : pods),
+    ...(view.money === undefined ? [] : [spentText(view.money)]),
     ...(view.open.length === 0 ? ["no open request"] : view.open.map((row) => openLine(row, now))),
     ...ended.map(
       (row) => `${name(row)}  ${row.verdict ?? row.state} (${row.reason ?? ""})  ${dollars(row.costMicros)}`,
     ),
   ];
+}
+
+function spentText({ day, month }: NonNullable<View["money"]>): string {
+  const part = (name: string, { spent, reserved, cap }: typeof day): string =>
+    `${name} ${dollars(spent)}${cap === null ? "" : ` of ${dollars(cap)}`}${reserved === 0 ? "" : ` and up to ${dollars(reserved)} set aside`}`;
+  return `spent ${part("today (UTC)", day)}, ${part("this month", month)}`;
 }
 
 function queueText(view: View, now: number): readonly string[] {

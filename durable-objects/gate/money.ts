@@ -80,7 +80,8 @@ export async function settleMoney(id: string, micros: MicroUsd | null, ports: Mo
   return answer.ok ? { kind: "settled" } : { kind: "unknown", why: answer.why };
 }
 
-function moneyLine(row: MoneyRow, repositoryId: string): MoneyLine {
+/** A row as the caps count it: of this repository, spent or still set aside. */
+export function moneyLine(row: MoneyRow, repositoryId: string): MoneyLine {
   return {
     openedAt: row.at,
     state: row.state === "spent" ? "spent" : "reserved",

@@ -5,6 +5,8 @@ import { checkView } from "../../shared/lifecycle/check-view.ts";
 import { conclusionOf } from "../../shared/lifecycle/verdict.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { Millis } from "../../shared/ports.ts";
+import { moneyView, type MoneyView } from "./money-view.ts";
+import type { Sql } from "./ports.ts";
 import { keptPods } from "./retention.ts";
 import { laneViews, type LaneView } from "./lanes.ts";
 import type { LedgerLine, Store } from "./store.ts";
@@ -53,13 +55,15 @@ export interface GateView {
   readonly open: readonly RequestView[];
   readonly recent: readonly RequestView[];
   readonly pods: readonly PodView[];
+  readonly money: MoneyView;
   readonly ledger: readonly LedgerLine[];
   /** Lanes on the maintainers' own machines: READY, or open state whose checks are NOT RUN. */
   readonly lanes: readonly LaneView[];
   readonly counters: Readonly<Record<string, number>>;
 }
 
-export function gateView(store: Store, now: Millis): GateView {
+/** `sql`: the database that the store reads. */
+export function gateView(store: Store, sql: Sql, now: Millis): GateView {
   const known = store.repository();
   const lock = store.lock();
   const queue = store.queue(100);
@@ -76,6 +80,7 @@ export function gateView(store: Store, now: Millis): GateView {
     open: open.map(toView),
     recent: store.recentRequests(100).map(toView),
     pods: [...open.flatMap((request) => podView(request, now)), ...keptPods(store, now)],
+    money: moneyView(sql, store.config(store.meta("last_config") ?? ""), now),
     ledger: store.ledgerLines(200),
     lanes: laneViews(store, now),
     counters: store.counters(),

@@ -80,6 +80,15 @@ describe("gpu-gate status", () => {
     ]);
   });
 
+  it("tells what was spent beside the caps, where the control plane tells it", async () => {
+    const day = { spent: 12_300, reserved: 0, cap: 20_000_000 };
+    const month = { spent: 112_300, reserved: 900_000, cap: null };
+    const answer = await ask(["status"], ok({ id: "101", view: view({ money: { day, month } }) }));
+    expect(answer.out).toContain(
+      "\n  spent today (UTC) USD 0.0123 of USD 20.0000, this month USD 0.1123 and up to USD 0.9000 set aside\n",
+    );
+  });
+
   it("tells what has begun a moment ago in seconds", async () => {
     const { at } = status() as { at: number };
     const young = row({ openedAt: at - 59_900 });

@@ -175,7 +175,7 @@ describe("no secret leaves", () => {
         "check writes": JSON.stringify(books.checkWrites),
         "requests to GitHub": JSON.stringify(books.requests.map((entry) => entry.body)),
         dispatches: JSON.stringify(books.dispatches),
-        view: JSON.stringify(gateView(world.gate.store, Date.now())),
+        view: JSON.stringify(gateView(world.gate.store, world.sql, Date.now())),
       };
       for (const text of Object.values(outputs)) expect(text.length).toBeGreaterThan(50);
       expect(found(secrets, outputs)).toEqual([]);

@@ -394,7 +394,8 @@ describe("lanes on the status page", () => {
   afterAll(() => world.close());
 
   it("are open state and NOT RUN until a machine stands behind them, and never passed", async () => {
-    const lane = () => gateView(world.gate.store, Date.now()).lanes.find(({ name }) => name === "coverage_gpu");
+    const lane = () =>
+      gateView(world.gate.store, world.sql, Date.now()).lanes.find(({ name }) => name === "coverage_gpu");
     await expect.poll(lane, { timeout: 10_000 }).toMatchObject({ state: "OPEN", word: "NOT RUN", seenAt: null });
     await world.reconcile();
     expect(lane()).toMatchObject({ state: "OPEN", word: "NOT RUN", switchValue: null, code: "lane-disabled" });
@@ -408,6 +409,9 @@ describe("lanes on the status page", () => {
     await world.reconcile();
     expect(lane()).toMatchObject({ state: "OPEN", word: "NOT RUN", code: "lane-offline" });
     // What was seen too long ago says nothing.
-    expect(gateView(world.gate.store, Date.now() + 3_600_000).lanes[0]).toMatchObject({ state: "OPEN", seenAt: null });
+    expect(gateView(world.gate.store, world.sql, Date.now() + 3_600_000).lanes[0]).toMatchObject({
+      state: "OPEN",
+      seenAt: null,
+    });
   });
 });

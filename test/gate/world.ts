@@ -184,7 +184,7 @@ export async function startGateWorld(options: GateWorldOptions = {}): Promise<Ga
       await github.close();
       saidRows("the gate", sql);
       saidRows("the account", accountSql);
-      said("the page", JSON.stringify(gateView(new Store(sql), Date.now())));
+      said("the page", JSON.stringify(gateView(new Store(sql), sql, Date.now())));
       said("a check", JSON.stringify(github.books.checkWrites));
       said("the inputs of a run", JSON.stringify(github.books.dispatches));
       rmSync(dir, { recursive: true, force: true });

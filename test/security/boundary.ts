@@ -56,7 +56,7 @@ export function openBoundary(secrets: readonly string[] = [SECRET, PREVIOUS]): B
       return {
         accept: async (delivery) => found.gate.accept(delivery),
         podCall: (attemptId, nonce, word) => found.gate.podCall(attemptId, nonce, word),
-        view: async () => gateView(found.gate.store, T0),
+        view: async () => gateView(found.gate.store, found.gate.sql, T0),
       };
     },
   });

@@ -48,6 +48,18 @@ describe("the status page", () => {
     expect(text.match(/<script/g)).toHaveLength(1);
   });
 
+  it("tells what was spent beside the caps, and marks a cap that is reached", async () => {
+    const day = { spent: 1_250_000, reserved: 0, cap: 20_000_000 };
+    const month = { spent: 199_000_000, reserved: 1_000_000, cap: 200_000_000 };
+    const { text } = await page({ ...VIEW, money: { day, month } });
+    expect(text).toContain(`<div class=""> <dt>Today (UTC)</dt> <dd> $1.25 of $20.00 </dd> </div>`);
+    expect(text).toContain(
+      `<div class="bad"> <dt>This month (UTC)</dt> <dd> $199.00 of $200.00 <small>and up to $1.00 set aside</small> </dd> </div>`,
+    );
+    const unread = await page(VIEW);
+    expect(unread.text).toContain("<dd> $0.0000 </dd>");
+  });
+
   it("loads nothing from elsewhere, and runs only what carries this answer's nonce", async () => {
     const { text, answer } = await page(VIEW);
     const policy = answer.headers.get("content-security-policy") ?? "";

@@ -72,6 +72,8 @@ export const REQUEST: RequestView = {
   pods: 1,
 };
 
+const NOTHING_SPENT = { spent: 0, reserved: 0, cap: null };
+
 export const VIEW: GateView = {
   repository: "octo/engine",
   at: T0,
@@ -80,6 +82,7 @@ export const VIEW: GateView = {
   open: [],
   recent: [],
   pods: [],
+  money: { day: NOTHING_SPENT, month: NOTHING_SPENT },
   ledger: [],
   lanes: [],
   counters: {},
