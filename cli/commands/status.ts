@@ -138,8 +138,8 @@ function statusText(view: View, now: number): readonly string[] {
 }
 
 function spentText({ day, month }: NonNullable<View["money"]>): string {
-  const part = (name: string, { spent, reserved, cap }: typeof day): string =>
-    `${name} ${dollars(spent)}${cap === null ? "" : ` of ${dollars(cap)}`}${reserved === 0 ? "" : ` and up to ${dollars(reserved)} set aside`}`;
+  const part = (window: string, { spent, reserved, cap }: typeof day): string =>
+    `${window} ${dollars(spent)}${cap === null ? "" : ` of ${dollars(cap)}`}${reserved === 0 ? "" : ` and up to ${dollars(reserved)} set aside`}`;
   return `spent ${part("today (UTC)", day)}, ${part("this month", month)}`;
 }
 

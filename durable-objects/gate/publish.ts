@@ -9,7 +9,7 @@ import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import { answersOf, isGreen, isShownToOthers } from "../../shared/lifecycle/needs-answer.ts";
 import { APPROVE_BUTTON } from "../../shared/lifecycle/route.ts";
 import { audit } from "../../shared/lifecycle/step.ts";
-import { isLaterId } from "../../shared/github/ids.ts";
+import { isLaterId } from "../../shared/ids.ts";
 import { describeFailure, failureClass, type GitHubFailure } from "../../shared/github/failure.ts";
 import type { CheckState } from "../../shared/github/checks.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";

@@ -8,7 +8,7 @@
  *
  * Pure: every instant comes in as milliseconds, an unreadable one as null, and null counts as long ago.
  */
-import { isLaterId } from "../github/ids.ts";
+import { isLaterId } from "../ids.ts";
 import type { Millis } from "../ports.ts";
 
 /** Time that GitHub may take to show a check that will come: after the start, and after a check that another waits for. */

@@ -6,7 +6,7 @@
  * with the same inputs decides alone: a later failure takes an older success out of use. Doubt, an incomplete list or an
  * error means no reuse, which costs a run and never lets anything through.
  */
-import { isLaterId } from "../github/ids.ts";
+import { isLaterId } from "../ids.ts";
 
 /** What must be identical. Compared as a whole; an empty part matches nothing, not even itself. */
 export interface ReuseInputs {

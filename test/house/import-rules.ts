@@ -16,7 +16,7 @@ export interface Part {
 }
 
 /** Files directly in `shared/` that do nothing but compute, or are ports. `shared/http.ts` speaks HTTP and is not here. */
-const PLAIN = ["shared/ports.ts", "shared/result.ts", "shared/text.ts", "shared/time.ts"] as const;
+const PLAIN = ["shared/ids.ts", "shared/ports.ts", "shared/result.ts", "shared/text.ts", "shared/time.ts"] as const;
 
 export const parts: readonly Part[] = [
   {

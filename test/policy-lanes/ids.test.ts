@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { isLaterId } from "../../shared/github/ids.ts";
+import { isLaterId } from "../../shared/ids.ts";
 
 it.each([
   ["10", "9", true],
