@@ -45,7 +45,7 @@ export class CronIsolate {
 
 /** What the duties of one tick have: everything of ours over RPC that may fail, the vendors over the network. */
 export function cronPortsOf(world: CronWorld, log: (entry: Readonly<Record<string, unknown>>) => void): CronPorts {
-  const clock: Clock = { now: () => world.now + world.clocks.ours(world.now) };
+  const clock: Clock = { now: () => world.now + world.clocks.ours("cron", world.now) };
   const { isolate } = world;
   const { owner } = isolate;
   const rpc = <T>(service: string, operation: string, body: () => T | Promise<T>): Promise<T> =>

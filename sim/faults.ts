@@ -189,6 +189,9 @@ export const FAULT_KINDS = [
   // RunPod shows for a while in its lists, or to a GET, what it has let go.
   "runpod-ghost-listed",
   "runpod-ghost-read",
+  // RunPod's clock drifts or is set in the middle of a run; each place of ours has a clock of its own.
+  "clock-of-runpod-moves",
+  "clocks-of-our-own",
 ] as const;
 
 export type FaultKind = (typeof FAULT_KINDS)[number];

@@ -66,6 +66,28 @@ function clientOf(around: HostSurroundings, caller: string, owner: () => Owner, 
   });
 }
 
+/** Calls that wait inside an object: its crash answers them all with an error, as the platform does. */
+class Waiting {
+  readonly #calls = new Set<(error: Error) => void>();
+
+  until<T>(made: Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#calls.add(reject);
+      const settle = (): void => void this.#calls.delete(reject);
+      void made.then(
+        (value) => (settle(), resolve(value)),
+        (error: unknown) => (settle(), reject(error instanceof Error ? error : new Error("failed"))),
+      );
+    });
+  }
+
+  reject(why: string): void {
+    const calls = [...this.#calls];
+    this.#calls.clear();
+    for (const reject of calls) reject(new Error(why));
+  }
+}
+
 export class AccountHost {
   /** What all repositories together may cost in a month. */
   readonly monthlyCapMicros: number;
@@ -76,14 +98,13 @@ export class AccountHost {
   sweeps: SweepMemory;
   turns: Turns;
   readonly #around: HostSurroundings;
-  /** Calls that wait for this object: a crash answers them all with an error. */
-  readonly #waiting = new Set<(error: Error) => void>();
+  readonly #waiting = new Waiting();
 
   constructor(around: HostSurroundings) {
     this.#around = around;
     this.monthlyCapMicros = around.monthlyCapMicros ?? 400_000_000;
     this.sql = simSql(() => (around.scheduler.activity += 1));
-    this.clock = { now: () => around.scheduler.now + around.clocks.ours(around.scheduler.now) };
+    this.clock = { now: () => around.scheduler.now + around.clocks.ours("account", around.scheduler.now) };
     this.owner = newOwner(around.scheduler, around.pause);
     this.account = this.#start();
     this.sweeps = new SweepMemory(this.sql);
@@ -93,36 +114,17 @@ export class AccountHost {
   crash(): void {
     this.#around.trace.note("the account crashes");
     this.owner.alive = false;
-    const waiting = [...this.#waiting];
-    this.#waiting.clear();
     this.owner = newOwner(this.#around.scheduler, this.#around.pause);
     this.account = this.#start();
     this.sweeps = new SweepMemory(this.sql);
     this.turns = new Turns(this.sql);
-    for (const reject of waiting) reject(new Error("the account was reset"));
+    this.#waiting.reject("the account was reset");
   }
 
   /** Runs a method inside this object. */
-  inside<T>(body: (account: Account) => T | Promise<T>): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
-      this.#waiting.add(reject);
-      const settle = (): void => void this.#waiting.delete(reject);
-      try {
-        const made = runAs(this.owner, () => body(this.account));
-        if (made instanceof Promise) {
-          void made.then(
-            (value) => (settle(), resolve(value)),
-            (error: unknown) => (settle(), reject(error instanceof Error ? error : new Error("failed"))),
-          );
-        } else {
-          settle();
-          resolve(made);
-        }
-      } catch (error) {
-        settle();
-        reject(error instanceof Error ? error : new Error("failed"));
-      }
-    });
+  async inside<T>(body: (account: Account) => T | Promise<T>): Promise<T> {
+    const made = runAs(this.owner, () => body(this.account));
+    return made instanceof Promise ? this.#waiting.until(made) : made;
   }
 
   #start(): Account {
@@ -188,6 +190,7 @@ export class GateHost {
   #alarmPort: DurableAlarm | null = null;
   #running = false;
   #overdue = false;
+  readonly #waiting = new Waiting();
   #ids: Prng;
 
   constructor(repository: Repository, account: () => AccountHost, around: HostSurroundings) {
@@ -207,7 +210,7 @@ export class GateHost {
         return plain.exec(query, ...bindings);
       },
     };
-    this.clock = { now: () => around.scheduler.now + around.clocks.ours(around.scheduler.now) };
+    this.clock = { now: () => around.scheduler.now + around.clocks.ours("gate", around.scheduler.now) };
     this.#ids = new Prng(around.seed, `ids of ${repository.id}`);
     this.owner = newOwner(around.scheduler, around.pause);
     this.gate = this.#start();
@@ -225,6 +228,7 @@ export class GateHost {
     this.owner.alive = false;
     this.up = false;
     this.#running = false;
+    this.#waiting.reject("the gate was reset");
     const crash = this.crashes;
     this.#around.scheduler.in(downMs, "gate starts", () => {
       if (this.crashes === crash) this.startNow();
@@ -240,10 +244,11 @@ export class GateHost {
     if (this.#overdue || (this.#alarm !== null && this.#alarm.timer === null)) this.#fire();
   }
 
-  /** Runs a method inside this object; throws while it is down. */
+  /** Runs a method inside this object; throws while it is down. Where it has to wait, a crash is an error to whoever called it. */
   inside<T>(body: (gate: Gate) => T): T {
     if (!this.up) throw new Error("the gate is down");
-    return runAs(this.owner, () => body(this.gate));
+    const made = runAs(this.owner, () => body(this.gate));
+    return made instanceof Promise ? (this.#waiting.until(made) as T) : made;
   }
 
   /** Cron's visit, as the object's shell makes it: what is overdue is taken up at once. */
@@ -324,7 +329,7 @@ export class GateHost {
       return Promise.resolve();
     }
     const late = faults.strikes("alarm-late", 0.03) ? rng.int(1_000, 120_000) : rng.int(0, 10);
-    const instant = at - clocks.ours(scheduler.now) + late;
+    const instant = at - clocks.ours("gate", scheduler.now) + late;
     this.#alarm = {
       at,
       timer: scheduler.at(instant, "alarm", () => {

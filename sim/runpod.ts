@@ -5,6 +5,7 @@
  */
 import { openApiDocument } from "../local/runpod/openapi.ts";
 import type { Millis } from "../shared/ports.ts";
+import type { Clocks } from "./clocks.ts";
 import { DEFAULT_TIERS } from "../shared/runpod/default-tiers.ts";
 import type { Faults } from "./faults.ts";
 import type { NetAnswer, NetRequest, Server } from "./net.ts";
@@ -58,8 +59,7 @@ export interface RunPodOptions {
   readonly faults: Faults;
   readonly rng: Prng;
   readonly trace: Trace;
-  /** How far RunPod's clock is ahead of virtual time. */
-  readonly clockMs: Millis;
+  readonly clocks: Clocks;
   /** Pods on a page of a list; small ones where none is given, so that pages matter. */
   readonly pageSize?: number;
   readonly onPod: (pod: VirtualPod) => void;
@@ -166,9 +166,9 @@ export class VirtualRunPod implements Server {
         };
       }
       case "billing": {
-        const { clockMs } = this.#options;
-        const from = Date.parse(request.query.get("startTime") ?? "") - clockMs;
-        const until = Date.parse(request.query.get("endTime") ?? "") - clockMs;
+        const { clocks } = this.#options;
+        const from = clocks.runpodReaches(Date.parse(request.query.get("startTime") ?? ""));
+        const until = clocks.runpodReaches(Date.parse(request.query.get("endTime") ?? ""));
         return json(200, { records: this.pods.flatMap((pod) => this.#bill(pod, from, Math.min(until, now))) });
       }
       case "openapi":
@@ -244,12 +244,13 @@ export class VirtualRunPod implements Server {
 
   /** A record for each UTC day of the pod's life that the question covers. */
   #bill(pod: VirtualPod, from: Millis, until: Millis): readonly Record<string, unknown>[] {
-    const { clockMs } = this.#options;
+    const { clocks } = this.#options;
     const end = Math.min(pod.releasedAt ?? until, until);
     const records: Record<string, unknown>[] = [];
     for (let at = Math.max(pod.createdAt, from); at < end;) {
-      const midnight = (Math.floor((at + clockMs) / DAY_MS) + 1) * DAY_MS - clockMs;
-      const to = Math.min(midnight, end);
+      const tomorrow = (Math.floor((at + clocks.runpod(at)) / DAY_MS) + 1) * DAY_MS;
+      // At least so much: a drift is rounded, and the last millisecond of a day would be its own midnight.
+      const to = Math.min(Math.max(clocks.runpodReaches(tomorrow, at), at + 1), end);
       records.push({
         podId: pod.id,
         totalAmount: ((to - at) * pod.price) / 3_600_000,
@@ -399,7 +400,7 @@ export class VirtualRunPod implements Server {
 
   /** An instant as RunPod's own clock has it. */
   #shown(instant: Millis): string {
-    return new Date(instant + this.#options.clockMs).toISOString();
+    return new Date(instant + this.#options.clocks.runpod(instant)).toISOString();
   }
 
   #json(pod: VirtualPod): Record<string, unknown> {

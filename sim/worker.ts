@@ -100,7 +100,7 @@ export class WorkerHost {
   #start(): Hono<{ Bindings: Env }> {
     const { owner } = this;
     const { scheduler, clocks, net, hosts, log } = this.#around;
-    const clock = { now: () => scheduler.now + clocks.ours(scheduler.now) };
+    const clock = { now: () => scheduler.now + clocks.ours("worker", scheduler.now) };
     const fetch = net.fetchOf("worker", () => owner);
     const made = createGitHubApp(
       { appId: APP_ID, privateKey: appKey(), apiUrl: "https://github.test" },

@@ -124,7 +124,7 @@ export class World implements WorldView {
     this.runpod = new VirtualRunPod({
       ...around,
       rng: new Prng(plan.seed, "runpod"),
-      clockMs: this.clocks.runpod,
+      clocks: this.clocks,
       ...(fleet === undefined ? {} : { pageSize: 200 }),
       onPod: (pod) => this.#rented(pod),
     });

@@ -88,7 +88,7 @@ function read(book: Book, host: GateHost, world: WorldView): string | null {
   for (const row of rows) {
     book.read = row.seq;
     // When it was so, not when this looked: a day's checkers look now and then.
-    const wrong = entry(book, row, world.clocks.when(row.at));
+    const wrong = entry(book, row, world.clocks.when(row.at, ["gate"]));
     if (wrong !== null) return `${host.repository.name}: ${wrong}`;
   }
   return null;

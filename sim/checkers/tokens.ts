@@ -68,7 +68,7 @@ function envelopeProblem(world: WorldView, { asked, claims, signedBy, when }: Sh
   if (key.until !== null && when.at - key.until > STALE_MS) return `${signedBy} has long been taken back`;
   if (claims.iss !== ISSUER) return `it is of ${claims.iss}`;
   if (claims.aud !== AUDIENCES[asked]) return `it is meant for ${claims.aud}`;
-  const ours = when.at + world.clocks.ours(when.at);
+  const ours = when.at + world.clocks.ours("worker", when.at);
   if (ours - claims.exp * 1000 > SKEW_MS) return "it has expired";
   if (ours - claims.iat * 1000 > MAX_AGE_MS * 6 + SKEW_MS) return "it is hours old";
   const served = world.hosts.some((host) => host.repository.id === claims["repository_id"]);
