@@ -75,7 +75,8 @@ async function observePull(number: number, github: GitHubClient): Promise<NonNul
 
 /**
  * The newest run of the trigger workflow that tests this head and has begun, of the account of `want.by` if it has one: a look
- * that comes late, after an hour without GitHub, must not take another pull request's run for it.
+ * that comes late, after an hour without GitHub, must not take another pull request's run for it. Where that account has none by
+ * the time when anybody's counts, a run of the author is nearer to this pull request than the newest of the commit.
  */
 async function observeTrigger(
   want: NonNullable<Want["triggerRun"]>,
@@ -94,9 +95,10 @@ async function observeTrigger(
     .filter((run) => run.status === "in_progress" || run.status === "completed")
     .toSorted((a, b) => (b.createdAt ?? 0) - (a.createdAt ?? 0));
   const by = (run: Run) => run.triggeringActor ?? run.actor;
-  const own = want.by === undefined ? undefined : begun.find((one) => by(one)?.id === want.by);
+  const of = (whose: string | undefined) =>
+    whose === undefined ? undefined : begun.find((one) => by(one)?.id === whose);
   const isAnybodys = want.by === undefined || want.orAnybodys === true;
-  const run = own ?? (isAnybodys ? begun[0] : undefined);
+  const run = of(want.by) ?? (isAnybodys ? (of(want.author) ?? begun[0]) : undefined);
   if (run === undefined) return { known: true, value: null };
   const actor = by(run);
   if (actor === null) return { known: false, why: "GitHub did not say who started the trigger run", retryAt: null };

@@ -15,9 +15,18 @@ import type { Actor } from "./signal.ts";
 
 const wantSchema = z.object({
   pull: z.number().int().positive().optional(),
-  /** `by`: the account whose runs count, alone or, with `orAnybodys`, before those of others; left out: anybody's. */
+  /**
+   * `by`: the account whose runs count, alone or, with `orAnybodys`, before those of others; left out: anybody's. Of the others
+   * those of `author` come first.
+   */
   triggerRun: z
-    .object({ path: z.string(), headSha: z.string(), by: z.string().optional(), orAnybodys: z.boolean().optional() })
+    .object({
+      path: z.string(),
+      headSha: z.string(),
+      by: z.string().optional(),
+      orAnybodys: z.boolean().optional(),
+      author: z.string().optional(),
+    })
     .optional(),
   prepareRun: runRefSchema.optional(),
   preGate: z.object({ headSha: z.string(), names: z.array(z.string()) }).optional(),

@@ -210,6 +210,32 @@ describe("a member's check that is being made anew", () => {
   });
 });
 
+describe("a member that was answered in shadow mode", () => {
+  const SHADOW = `${NAME} (shadow)`;
+  /** Its checks by name, as GitHub filters them; `shadow`: what the configuration says by now. */
+  const answered = (shadow: boolean, ...names: readonly string[]): Partial<MergeGroupPort> => ({
+    getFile: (path) =>
+      Promise.resolve(ok({ sha: path, text: path === CONFIG_PATH ? `${CONFIG}shadow: ${shadow}\n` : "" })),
+    listCheckRunsForRef: (_sha, { name }) => {
+      const items = names.flatMap((one) =>
+        one === name ? [{ name, appId: APP, status: "completed", conclusion: "success" } as never] : [],
+      );
+      return Promise.resolve(ok({ items, complete: true }));
+    },
+  });
+
+  test("is waited for once shadow mode is off: it is asked about for real", async () => {
+    expect(await decide(PLAIN, { ageMs: 119_999 }, answered(false, SHADOW))).toMatchObject({ kind: "unknown" });
+    expect(await decide(PLAIN, { ageMs: 120_000 }, answered(false, SHADOW))).toMatchObject({ kind: "members" });
+    expect(await decide(PLAIN, {}, answered(false))).toMatchObject({ kind: "members" });
+  });
+
+  test("counts while shadow mode is on, and one that was not is not waited for", async () => {
+    expect(await decide(PLAIN, {}, answered(true, SHADOW))).not.toMatchObject({ kind: "members" });
+    expect(await decide(PLAIN, {}, answered(true, NAME))).toMatchObject({ kind: "members" });
+  });
+});
+
 describe("the members of a merge group", () => {
   const withPull = (world: World, ...more: readonly Stand[]): World => ({ ...world, pulls: [...world.pulls, ...more] });
   const members = async (world: World) => {

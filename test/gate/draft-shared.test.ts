@@ -22,6 +22,15 @@ it.concurrent("one opened at the draft's commit is tested, and the draft is aske
   expect(podsOf(world, headSha)).toBe(1);
 });
 
+it.concurrent("one opened before anybody knew that the other is a draft does not wait for it either", async (test) => {
+  const world = await life(test);
+  const { repository } = world;
+  const { headSha } = repository.openPullRequest({ ...topic, base: "stage", draft: true });
+  repository.openPullRequest(at("mira", "main"));
+  await ended(world, headSha, 2);
+  expect(said(world, headSha)).toEqual(["#1 draft-gave-way", "#2 tests-passed"]);
+});
+
 for (const how of ["heard", "lost"] as const) {
   it.concurrent(`one that was tested keeps its green beside a draft for another base that was ${how}`, async (test) => {
     const world = await life(test);

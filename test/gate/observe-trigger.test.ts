@@ -15,7 +15,7 @@ interface Begun {
 }
 
 /** Whose run is taken; the runs are given oldest first. */
-async function taken(runs: readonly Begun[], by?: string, orAnybodys?: boolean) {
+async function taken(runs: readonly Begun[], by?: string, orAnybodys?: boolean, author?: string) {
   const items = runs.map(({ id, by: actor }, at) => ({
     id,
     path: PATH,
@@ -28,7 +28,10 @@ async function taken(runs: readonly Begun[], by?: string, orAnybodys?: boolean) 
   }));
   const github = { repository: { id: "101" }, listRuns: async () => ok({ items, complete: true }) };
   const context = { github: github as unknown as GitHubClient, ports: {} as never, dueAt: 0, tickMs: 5_000 };
-  const whose = by === undefined ? {} : { by, ...(orAnybodys === undefined ? {} : { orAnybodys }) };
+  const whose =
+    by === undefined
+      ? {}
+      : { by, ...(orAnybodys === undefined ? {} : { orAnybodys }), ...(author === undefined ? {} : { author }) };
   const { triggerRun } = await observe({ triggerRun: { path: PATH, headSha: HEAD, ...whose } }, context);
   return triggerRun?.known === true ? (triggerRun.value?.actor.login ?? null) : "unknown";
 }
@@ -45,6 +48,14 @@ describe("the trigger run at a commit that several pull requests have", () => {
   it("is anybody's, the newest, where that person has none and no longer waits for one", async () => {
     expect(await taken([{ id: "3", by: { id: "503", login: "rea" } }, others], ALICE.id, true)).toBe("walt");
     expect(await taken([others], ALICE.id, false)).toBeNull();
+  });
+
+  it("is the author's before the newest of the commit, where the heard person has none", async () => {
+    const rea = { id: "503", login: "rea" };
+    expect(await taken([own, others], rea.id, true, ALICE.id)).toBe("alice");
+    expect(await taken([own, others], rea.id, false, ALICE.id)).toBeNull();
+    expect(await taken([own, others, { id: "3", by: rea }], rea.id, true, ALICE.id)).toBe("rea");
+    expect(await taken([others], rea.id, true, ALICE.id)).toBe("walt");
   });
 
   it("is the heard person's alone in a look that was stored before there was a choice", async () => {

@@ -5,6 +5,7 @@ import type { GatePorts } from "../../durable-objects/gate/ports.ts";
 import { Store } from "../../durable-objects/gate/store.ts";
 import { reconcile, type ReconcileHands } from "../../durable-objects/gate/reconcile.ts";
 import type { CodesOf } from "../../shared/audit/reasons.ts";
+import { configFrom } from "../../shared/config/load.ts";
 import type { GitHubClient } from "../../shared/github/client.ts";
 import type { GateRequest } from "../../shared/lifecycle/model.ts";
 import type { Actor, Signal } from "../../shared/lifecycle/signal.ts";
@@ -72,7 +73,7 @@ function shared(...known: readonly GateRequest[]) {
       return ok({ number, state: "open", headSha: HEAD, baseRef: "main", ...reading });
     };
     const listOpenPulls = async () => ok({ items, complete });
-    const github = { listOpenPulls, getPull, listRefs: nothing } as unknown as GitHubClient;
+    const github = { listOpenPulls, getPull, listRefs: nothing, getRepository: nothing } as unknown as GitHubClient;
     store.putTask("reconcile", "repository", "reconcile", {}, T0, T0);
     const task = store.taskOf("reconcile", "repository");
     if (task === null) throw new Error("the task must be there");
@@ -237,6 +238,13 @@ describe("a draft at a commit that another pull request has as well", () => {
       expect(heads().at(-1)).toMatchObject({ prNumber: 7, state: { kind: "concluded" } });
       expect(await compare(both)).toMatchObject([{ prNumber: 8, state: { kind: "authorizing" } }]);
     }
+  });
+
+  it("is asked about like any other where drafts are tested", async () => {
+    const { store, compare } = shared(passed);
+    store.rememberConfig("hash", configFrom({ drafts: "run" }));
+    store.setMeta("last_config", "hash");
+    expect(await compare(withDraft)).toMatchObject([{ prNumber: 8, state: { kind: "authorizing" } }]);
   });
 
   it("does not keep a green from that one: it cannot be merged", async () => {

@@ -391,16 +391,16 @@ describe("the trigger run of a pull request whose webhook said who caused it", (
   }
 
   it("is that person's alone for two minutes, and anybody's after that where that person has none", () => {
-    expect(wanted(heard, T0)).toEqual({ ...run, by: ALICE.id, orAnybodys: false });
-    expect(wanted(heard, T0 + 119_999)).toEqual({ ...run, by: ALICE.id, orAnybodys: false });
-    expect(wanted(heard, T0 + 120_000)).toEqual({ ...run, by: ALICE.id, orAnybodys: true });
+    expect(wanted(heard, T0)).toEqual({ ...run, by: ALICE.id, author: ALICE.id, orAnybodys: false });
+    expect(wanted(heard, T0 + 119_999)).toEqual({ ...run, by: ALICE.id, author: ALICE.id, orAnybodys: false });
+    expect(wanted(heard, T0 + 120_000)).toEqual({ ...run, by: ALICE.id, author: ALICE.id, orAnybodys: true });
   });
 
   it("is anybody's at the last look, where the wait is configured shorter than that", () => {
     const until = T0 + MINUTE;
     const short = requestIn({ kind: "waiting", for: "trigger", since: T0, until }, { actor: ALICE });
-    expect(wanted(short, until - 16_000)).toEqual({ ...run, by: ALICE.id, orAnybodys: false });
-    expect(wanted(short, until - 15_000)).toEqual({ ...run, by: ALICE.id, orAnybodys: true });
+    expect(wanted(short, until - 16_000)).toEqual({ ...run, by: ALICE.id, author: ALICE.id, orAnybodys: false });
+    expect(wanted(short, until - 15_000)).toEqual({ ...run, by: ALICE.id, author: ALICE.id, orAnybodys: true });
   });
 
   it("is anybody's at once where nobody was heard", () => {

@@ -218,7 +218,9 @@ function watchWaiting(
     const isLast = state.until !== null && dueAt >= state.until;
     const anybodys = isLast || around.now - state.since >= OWN_RUN_MS;
     const by = request.actor === null ? {} : { by: request.actor.id, orAnybodys: anybodys };
-    want.triggerRun = { path: trigger, headSha: request.headSha, ...by };
+    // Who opened another pull request at this commit had nothing to do with this one; its author has.
+    const author = request.actor === null || request.admission === null ? {} : { author: request.admission.author.id };
+    want.triggerRun = { path: trigger, headSha: request.headSha, ...by, ...author };
   }
   return go(request, state, { kind: "observe", want }, Math.max(dueAt, around.now), extras);
 }
