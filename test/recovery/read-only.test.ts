@@ -165,7 +165,7 @@ describe("a gate on newer state", () => {
       const { gate, podId } = unread("executing");
       const ends = { closedAt: T0, provenAt: T0, pricePerHour: 1, estimateMicros: 1, outcome: "gone" } as const;
       gate.store.ledger({ kind: "close", attemptId: "r1-1", podId, ...ends }, "r1");
-      expect(podStanding(gate.store, { podId, attemptId: "r1-1" }, T0, true).kind).toBe("closed");
+      expect(podStanding(gate.store, { podId, attemptId: "r1-1" }, T0 + 1, true).kind).toBe("closed");
     });
 
     it("loses its pod at once where the request has ended, as it does on state that this code may write", async () => {
