@@ -202,7 +202,7 @@ export class RepositoryGate extends DurableObject<Env> {
 function accountPort(env: Env, repositoryId: string): AccountPort {
   const account = () => env.RUNPOD_ACCOUNT.getByName(ACCOUNT_NAME);
   return {
-    listPods: (notBefore) => flat(async () => account().listPods(notBefore)),
+    listPods: (notBefore) => flat(async () => account().listPods(notBefore, systemClock.now())),
     market: (maxAgeMs) => flat(async () => account().market(maxAgeMs)),
     reserve: (attemptId, micros) => told(async () => account().reserve(attemptId, repositoryId, micros)),
     commit: (attemptId, micros) => told(async () => nothing(await account().commit(attemptId, micros, repositoryId))),

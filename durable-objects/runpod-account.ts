@@ -42,8 +42,8 @@ export class RunPodAccount extends DurableObject<Env> {
     });
   }
 
-  async listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>> {
-    return this.#account.listPods(notBefore);
+  async listPods(notBefore: Millis, askedAt?: Millis): Promise<AccountAnswer<PodListing>> {
+    return this.#account.listPods(notBefore, askedAt);
   }
 
   async market(maxAgeMs: Millis): Promise<AccountAnswer<Market>> {

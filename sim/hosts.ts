@@ -139,7 +139,12 @@ export class AccountHost {
 }
 
 /** The account as a gate reaches it: over RPC, which may fail in either direction. */
-export function accountPort(host: () => AccountHost, net: Net, owner: () => Owner, repositoryId: string): AccountPort {
+export function accountPort(
+  host: () => AccountHost,
+  net: Net,
+  owner: () => Owner,
+  { repositoryId, clock }: { readonly repositoryId: string; readonly clock: Clock },
+): AccountPort {
   async function told<T>(operation: string, body: (account: Account) => T | Promise<T>): Promise<AccountAnswer<T>> {
     try {
       return { ok: true, value: await net.rpc(owner(), "account", operation, () => host().inside(body)) };
@@ -155,7 +160,10 @@ export function accountPort(host: () => AccountHost, net: Net, owner: () => Owne
     return answer.ok ? answer.value : answer;
   }
   return {
-    listPods: (notBefore) => flat<PodListing>("listPods", (account) => account.listPods(notBefore)),
+    listPods: (notBefore) => {
+      const askedAt = clock.now();
+      return flat<PodListing>("listPods", (account) => account.listPods(notBefore, askedAt));
+    },
     market: (maxAgeMs) => flat("market", (account) => account.market(maxAgeMs)),
     reserve: (attemptId, micros) => told("reserve", (account) => account.reserve(attemptId, repositoryId, micros)),
     commit: (attemptId, micros) => told("commit", (account) => (account.commit(attemptId, micros, repositoryId), null)),
@@ -287,7 +295,7 @@ export class GateHost {
       alarm,
       clock,
       random: this.#ids,
-      account: accountPort(this.#account, net, own, this.repository.id),
+      account: accountPort(this.#account, net, own, { repositoryId: this.repository.id, clock: this.clock }),
       runpod: clientOf(around, caller, own, clock),
       github: (repository, installationId, runners, background = false) =>
         createGitHubClient({

@@ -62,8 +62,13 @@ export class Account {
   /**
    * A list whose first request began at or after `notBefore`. Callers who ask together share one list: many gates cost one
    * request a tick, and one list can prove absence for all of them.
+   *
+   * `askedAt`: when the asker called, by a clock that need not be this object's. Then `notBefore` and the answer's instants are by
+   * that clock too: else a list that began before a pod was created or deleted could pass for one that began after. Left out: this
+   * object's clock.
    */
-  async listPods(notBefore: Millis): Promise<AccountAnswer<PodListing>> {
+  async listPods(notBefore: Millis, askedAt?: Millis): Promise<AccountAnswer<PodListing>> {
+    if (askedAt !== undefined) return this.#listPodsFor(notBefore, this.#ports.clock.now() - askedAt);
     const last = this.#listing;
     if (last !== null && last.startedAt >= notBefore && last.complete) return { ok: true, value: last };
     const running = this.#underWay;
@@ -74,6 +79,16 @@ export class Account {
     });
     this.#underWay = { startedAt, answer };
     return answer;
+  }
+
+  /**
+   * For an asker whose clock is behind this one by `behindMs` at most: the call's way here counts as behind as well, so that a list
+   * never seems younger to it than it is.
+   */
+  async #listPodsFor(notBefore: Millis, behindMs: Millis): Promise<AccountAnswer<PodListing>> {
+    const answer = await this.listPods(notBefore + behindMs);
+    if (!answer.ok) return answer.retryAt === undefined ? answer : { ...answer, retryAt: answer.retryAt - behindMs };
+    return { ok: true, value: { ...answer.value, startedAt: answer.value.startedAt - behindMs } };
   }
 
   /** RunPod's contract, prices and stock, at most `maxAgeMs` old: many gates cost one look. */

@@ -258,6 +258,7 @@ export const teardownSchema = z.object({
   deletedAt: millis.nullable(),
   getGone: z.boolean(),
   listsAbsent: z.number().int(),
+  /** When the last list that counts was here. */
   lastListAt: millis.nullable(),
   provenAt: millis.nullable(),
   cancelSent: z.boolean(),

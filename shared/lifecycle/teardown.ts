@@ -147,7 +147,8 @@ export function advanceTeardown(teardown: Teardown, done: Done, scope: TeardownS
       const next: Teardown = {
         ...teardown,
         listsAbsent: teardown.listsAbsent + (spaced ? 1 : 0),
-        lastListAt: spaced ? outcome.startedAt : teardown.lastListAt,
+        // When it was here: its beginning is told as the earliest that it can have been, and the next one's is counted from this.
+        lastListAt: spaced ? now : teardown.lastListAt,
       };
       if (next.listsAbsent >= 2) return enter("cancel", { ...next, provenAt: now, tries: 0 }, scope, now);
       // The account's clock may be a little behind ours: a list that still came too early is not asked for at once.

@@ -214,6 +214,19 @@ describe("what proves absence", () => {
     expect(it.teardown.provenAt).toBe(it.now);
   });
 
+  test("the second list is spaced from when the first one was here: told is the earliest that it can have begun", () => {
+    const it = removal(scopeOf(OLD));
+    for (const done of [it.record(), deleted, gone]) it.answer(done);
+    it.pass(4 * SECOND);
+    it.answer(it.list({ startedAt: it.now - 3 * SECOND }));
+    expect(it.teardown).toMatchObject({ listsAbsent: 1, lastListAt: it.now });
+    expect(it.waitsMs).toBe(LIMITS.absenceSpacing);
+    it.answer(it.list({ startedAt: it.now + LIMITS.absenceSpacing - 1 }));
+    expect(it.teardown.listsAbsent).toBe(1);
+    it.pass(SECOND);
+    expect(it.answer(it.list())).toBe("cancel-run");
+  });
+
   test("the shell is told how old a list may be: begun after the DELETE's answer, and 10 s after the first", () => {
     const it = removal(scopeOf(OLD));
     it.answer(it.record());
