@@ -65,13 +65,20 @@ export async function explainSubject(subject: string, url: string, json: boolean
   return repositories.length === 0 ? EXIT_NO : EXIT_OK;
 }
 
+/** Instants are told as such: a number of milliseconds says nothing to a reader. */
+function factText(name: string, value: unknown): string {
+  if (typeof value === "number" && /^(?:at|until)$|At$/.test(name) && value > 0 && value <= 8.64e15)
+    return new Date(value).toISOString();
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
 function paragraph(repository: string, { request, decisions }: Explained): string {
   const pull = request.prNumber === null ? "" : ` of #${request.prNumber}`;
   const head = `${request.id}${pull} in repository ${repository}, commit ${request.headSha.slice(0, 12)}, generation ${request.generation}`;
   const lines = decisions.map((decision) => {
     const facts = Object.entries(decision.facts)
       .filter(([, value]) => value !== null && value !== "")
-      .map(([name, value]) => `${name}=${safeText(typeof value === "string" ? value : JSON.stringify(value), 120)}`)
+      .map(([name, value]) => `${name}=${safeText(factText(name, value), 120)}`)
       .join(" ");
     const rule = decision.reason === null ? "" : `\n      ${decision.reason}: ${safeText(decision.rule ?? "")}`;
     return `  ${new Date(decision.at).toISOString()}  ${decision.act}  ${facts}${rule}`;

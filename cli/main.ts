@@ -76,7 +76,17 @@ async function readStdin(): Promise<Uint8Array> {
   return Buffer.concat(chunks);
 }
 
+/** Whoever reads it has read enough, as `head` does: that is no fault, and nobody is left to tell. */
+function untilClosed(stream: NodeJS.WriteStream): void {
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    process.exit();
+  });
+}
+
 if (import.meta.main) {
+  untilClosed(process.stdout);
+  untilClosed(process.stderr);
   const io: Io = {
     stdout: (text) => void process.stdout.write(text),
     stderr: (text) => void process.stderr.write(text),

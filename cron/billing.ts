@@ -87,7 +87,7 @@ export async function reconcileBills(
   if (strange.length > 0 && silent === 0) {
     const names = strange.slice(0, PODS_NAMED).map((bill) => bill.podId);
     problems.push(
-      `${formatUsd(unknown.micros)} were charged in ${DAYS} days for ${unknown.pods === 1 ? "1 pod" : `${unknown.pods} pods`} that no ledger knows: ${names.join(", ")}.`,
+      `${formatUsd(unknown.micros)} were charged in ${DAYS} days for ${unknown.pods === 1 ? "1 pod" : `${unknown.pods} pods`} that no ledger knows: ${names.join(", ")}. On an account that others use as well they are theirs.`,
     );
   }
   // A gate that did not answer is asked again in an hour.

@@ -64,14 +64,14 @@ crashed one left.
 A world that stays up prints, at its start, one line for a second terminal: \`export GPU_GATE_URL=... GPU_GATE_OPERATOR_TOKEN=...\`. The
 token is made for this world alone and ends with it. After the day the first terminal takes words, each with Enter: \`docs\`, \`code\`,
 \`slow\` (its tests hold the GPU lock for half a minute), \`fail\` and \`fork\` open one more pull request each, and every change of
-any request is told there.
+any request is told there. \`rerun N\` presses "Re-run" on the gate's check of pull request N.
 
 In the second terminal, with that line entered:
 
 | try | type there first | then here, each behind \`npm run gpu-gate --\` | what comes of it |
 | --- | --- | --- | --- |
 | look | | \`status\`, \`queue\`, \`costs --group gpu\`, \`explain '#5'\` | the day as the gate has it; why the fork was refused |
-| stop all buying | | \`pause --reason "lunch"\`, then \`code\` there | the check ends as \`buying-paused\`; \`resume\` lets it buy again |
+| stop all buying | | \`pause --reason "lunch"\`, then \`code\` there | the check ends as \`buying-paused\`; after \`resume\` type \`rerun N\` there, which presses "Re-run" on the check of pull request N |
 | call one off | \`slow\`, then \`code\` | \`operator cancel --repository 101 --request REQUEST\` | \`Cancelled\`, and no pod was rented for it |
 | keep a pod | \`slow\`, then \`fail\` | \`retain --repository 101 --request REQUEST --minutes 1\` before the pod of \`fail\` is rented | the failed run's pod stays, on the status page with its running cost, and is gone a minute later |
 | let it go sooner | | \`retain --repository 101 --pod POD --minutes 0\` | the kept pod is removed now and proven gone |

@@ -58,10 +58,12 @@ export function mountOperatorApi(app: Hono<{ Bindings: Env }>, portsOf: (env: En
   on("/v1/operator/request", aboutRequest);
 }
 
-async function aboutRequest(body: unknown, ports: OperatorPorts): Promise<Answer> {
+async function aboutRequest(body: unknown, ports: OperatorPorts, settings: Settings): Promise<Answer> {
   const word = requestSchema.safeParse(body);
   if (!word.success) return wrong(word.error);
   const { repository, request, action, by, reason, usd } = word.data;
+  const unserved = await unservedAnswer(repository, settings, ports);
+  if (unserved !== null) return unserved;
   const micros = usd === undefined ? null : Math.round(usd * 1_000_000);
   const answer = await ports.gate(repository).operator({ action, requestId: request, by, reason, micros });
   ports.log({ event: `operator.${action}`, repository, request, done: answer.done });
@@ -82,7 +84,7 @@ async function pause(body: unknown, ports: OperatorPorts, settings: Settings): P
   return { status: 200, body: { paused, repositories: told.filter(Boolean).length } };
 }
 
-async function retain(body: unknown, ports: OperatorPorts): Promise<Answer> {
+async function retain(body: unknown, ports: OperatorPorts, settings: Settings): Promise<Answer> {
   const word = retainSchema.safeParse(body);
   if (!word.success) return wrong(word.error);
   const { repository, pod, request, minutes, by, reason } = word.data;
@@ -90,6 +92,8 @@ async function retain(body: unknown, ports: OperatorPorts): Promise<Answer> {
   if (target === null || (pod !== undefined && request !== undefined)) {
     return { status: 400, body: { error: "Name either a pod or a request." } };
   }
+  const unserved = await unservedAnswer(repository, settings, ports);
+  if (unserved !== null) return unserved;
   const answer = await ports.gate(repository).retain({ target, by, minutes, reason });
   ports.log({ event: "operator.retain", repository, kind: answer.kind, minutes });
   return { status: answer.kind === "refused" ? 409 : 200, body: { ...answer } };
@@ -100,6 +104,15 @@ async function billing(body: unknown, ports: OperatorPorts, settings: Settings):
   if (!word.success) return wrong(word.error);
   const status = await reconcileBills(ports, ports.books, await knownRepositories(settings, ports), { now: true });
   return { status: 200, body: { ...status } };
+}
+
+/** Null: it is served, or was. To ask any other would make a gate for it, which knows of nothing. */
+async function unservedAnswer(repository: string, settings: Settings, ports: OperatorPorts): Promise<Answer | null> {
+  // An order is not refused because the account does not answer.
+  const known = await knownRepositories(settings, ports).catch(() => null);
+  if (known === null || known.includes(repository)) return null;
+  const error = `No repository with the id ${repository} is served here; known are: ${known.join(", ") || "none"}.`;
+  return { status: 400, body: { error } };
 }
 
 function wrong(error: z.ZodError): Answer {

@@ -76,7 +76,7 @@ function ignoredNote(status: Status): Html | null {
   if (rows.length === 0) return null;
   const total = rows.reduce((sum, [, count]) => sum + count, 0);
   return html`<details>
-    <summary>${plural(total, "delivery", "deliveries")} ignored or refused lately</summary>
+    <summary>${plural(total, "delivery", "deliveries")} that nothing had to be done for, or that were refused</summary>
     <ul class="tallies">
       ${rows.map(([name, count]) => html`<li>${count} × ${name}</li>`)}
     </ul>

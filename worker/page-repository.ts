@@ -48,7 +48,7 @@ export function repositorySection(one: RepositoryStatus, githubWebUrl: string): 
             ${laneTable(view)}`
     }
     <h3>Last verdicts</h3>
-    ${ended.length === 0 ? html`<p class="empty">None yet.</p>` : verdictTable(ended, base)}
+    ${ended.length === 0 ? html`<p class="empty">None yet.</p>` : verdictTable(ended, view, base)}
   </section>`;
 }
 
@@ -74,7 +74,7 @@ function queueWords(view: GateView): string {
 }
 
 function podCard(pod: PodView, view: GateView, base: string): Html {
-  const request = view.open.find((open) => open.id === pod.requestId);
+  const request = [...view.open, ...view.recent].find((one) => one.id === pod.requestId);
   const rate = pod.pricePerHour;
   return html`<article class="pod">
     <p class="gpu">${pod.gpu ?? "GPU not told yet"}</p>
@@ -160,7 +160,15 @@ function laneSwitch(lane: LaneView): Html | null {
   return html` is ${lane.code === "lane-disabled" ? "not set" : "not readable"}`;
 }
 
-function verdictTable(requests: readonly RequestView[], base: string): Html {
+/** What a request has cost, with the pods that are kept of it until now. */
+function costOf(request: RequestView, { pods }: GateView): Html {
+  if (request.pods === 0) return html`–`;
+  const kept = pods.filter((pod) => pod.requestId === request.id);
+  const micros = kept.reduce((sum, pod) => sum + (pod.costMicros ?? 0), request.costMicros);
+  return html`${dollars(micros)}${kept.length === 0 ? "" : " so far"}`;
+}
+
+function verdictTable(requests: readonly RequestView[], view: GateView, base: string): Html {
   return table(
     ["Request", "Verdict", "GPU", "Price", "Paid", "Cost", "Reason", "When"],
     requests.map((request) => [
@@ -169,7 +177,7 @@ function verdictTable(requests: readonly RequestView[], base: string): Html {
       html`${request.gpu ?? "–"}`,
       html`${request.pricePerHour === null ? "–" : `$${request.pricePerHour.toFixed(2)}/h`}`,
       html`${request.pods === 0 ? "–" : stretch(request.paidMs)}${request.pods > 1 ? ` (${plural(request.pods, "pod")})` : ""}`,
-      html`${request.pods === 0 ? "–" : dollars(request.costMicros)}`,
+      costOf(request, view),
       html`<code>${request.reason ?? ""}</code><span class="detail">${request.detail ?? ""}</span>`,
       request.concludedAt === null
         ? html``

@@ -49,8 +49,10 @@ export const costsCommand: Command = {
     const url = addressOf(values.url, io);
     if (values.reconcile && !(await reconcile(url, io))) return EXIT_NO;
     const query = new URLSearchParams();
-    if (values.from !== undefined) query.set("from", values.from);
-    if (values.to !== undefined) query.set("to", values.to);
+    for (const name of ["from", "to"] as const) {
+      const day = values[name];
+      if (day !== undefined) query.set(name, dayOf(day, name));
+    }
     const address = `${url}/api/costs?${query.toString()}`;
     const call = { address, open: "with the status page", ...tokenIfSet(io) } as const;
     const answer = await callControlPlane(call, costsAnswerSchema, io);
@@ -65,6 +67,14 @@ export const costsCommand: Command = {
     return complete ? EXIT_OK : EXIT_NO;
   },
 };
+
+/** A day as the control plane takes it. */
+function dayOf(text: string, name: string): string {
+  const at = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
+  if (Number.isNaN(at) || new Date(at).toISOString().slice(0, 10) !== text)
+    throw new UsageError(`--${name} is a day such as 2026-11-30, not '${text}'.`);
+  return text;
+}
 
 async function reconcile(url: string, io: Io): Promise<boolean> {
   const address = `${url}/v1/operator/billing`;

@@ -66,9 +66,13 @@ export const explainCommand: Command = {
       io.stderr(
         `gpu-gate explain: ${word} is no reason code; if one was meant, the nearest are: ${near.join(", ")}.\n`,
       );
-    if (positionals.length === 0) throw new UsageError("Name paths, or one pull request ('#12'), request or pod.");
+    if (positionals.length === 0)
+      throw new UsageError("Name paths, a reason code, or one pull request ('#12'), request or pod.");
     const config = await configFromFile(io, values.config, "Give another with --config");
     if (!config.ok) {
+      // Said already what it may have been meant as.
+      if (near.length > 0) return EXIT_NO;
+      if (/^\d+$/.test(word)) io.stderr(`gpu-gate explain: if pull request ${word} is meant, write '#${word}'.\n`);
       for (const problem of config.error) io.stderr(`gpu-gate explain: ${problem}\n`);
       return EXIT_NO;
     }

@@ -28,10 +28,11 @@ export const recoverCommand: Command = {
   usage,
   run: async (args, io) => {
     const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options: START_OPTIONS });
-    const [text = "", ...rest] = positionals;
+    const [given = "", ...rest] = positionals;
+    const text = given.replace(/^#/, "");
     if (rest.length > 0) throw new UsageError("one pull request at a time: give one number.");
     if (!/^[1-9]\d{0,9}$/.test(text)) {
-      throw new UsageError(`PR_NUMBER must be a number above zero, not '${text}'.`);
+      throw new UsageError(`PR_NUMBER must be a number above zero, such as 12 or '#12', not '${given}'.`);
     }
     return startTrusted("recover", values, io, async ({ config }, client) => {
       const pull = await client.getPull(Number(text));

@@ -131,10 +131,15 @@ function statusText(view: View, now: number): readonly string[] {
     ...(pods.length === 0 ? ["no pod is paid for"] : pods),
     ...(view.money === undefined ? [] : [spentText(view.money)]),
     ...(view.open.length === 0 ? ["no open request"] : view.open.map((row) => openLine(row, now))),
-    ...ended.map(
-      (row) => `${name(row)}  ${row.verdict ?? row.state} (${row.reason ?? ""})  ${dollars(row.costMicros)}`,
-    ),
+    ...ended.map((row) => `${name(row)}  ${row.verdict ?? row.state} (${row.reason ?? ""})  ${costText(row, view)}`),
   ];
+}
+
+/** With what the pods that are kept of it cost until now. */
+function costText({ id, costMicros }: Row, { pods }: View): string {
+  const kept = pods.filter((pod) => pod.requestId === id);
+  const micros = kept.reduce((sum, pod) => sum + (pod.costMicros ?? 0), costMicros);
+  return kept.length === 0 ? dollars(micros) : `${dollars(micros)} so far`;
 }
 
 function spentText({ day, month }: NonNullable<View["money"]>): string {

@@ -63,7 +63,7 @@ function act(
   now: Millis,
   hands: OperatorHands,
 ): OperatorAnswer {
-  const ended = verdict("cancelled", "cancelled-by-operator", `${word.by} ended this request. ${word.reason}`.trim());
+  const ended = verdict("cancelled", "cancelled-by-operator", `Ended by ${word.by}. ${word.reason}`.trim());
   switch (word.action) {
     case "cancel":
       return hands.stop(request.id, ended)

@@ -174,6 +174,15 @@ export class RepositoryControl extends PullControl {
     emitCheckRun(this.hub, run, "rerequested", this.user(by));
   }
 
+  /** "Re-run" on a pull request's newest check of this name. False: there is no such pull request, or its head has no such check. */
+  rerequestNewest(number: number, name: string, by: string): boolean {
+    const pull = this.repository.pulls.find((one) => one.number === number);
+    const newest = pull === undefined ? undefined : this.checkRuns(pull.head.sha).findLast((run) => run.name === name);
+    if (newest === undefined) return false;
+    this.rerequestCheck(newest.id, by);
+    return true;
+  }
+
   /** "Re-run all checks" of our App on a commit. */
   rerequestSuite(sha: string, by: string): void {
     const suite = suiteFor(this.hub, this.repository, this.hub.app.id, sha);

@@ -31,6 +31,9 @@ const KINDS: readonly Kind[] = [
   { word: "fork", what: "code of a fork: refused", files: code, fork: true },
 ];
 
+/** As the opening day's configuration leaves it. */
+const DEFAULT_CHECK = "CI GPU gate";
+
 const WATCH_MS = 500;
 
 /** Where the operator's commands go, for another terminal: they read both from the environment. */
@@ -47,6 +50,7 @@ export function wordList(): string {
   return [
     "Type a word and Enter to open one more pull request:",
     ...KINDS.map(({ word, what }) => `  ${word}  ${what}`),
+    'Or `rerun N` to press "Re-run" on the gate\'s check of pull request N.',
   ].join("\n");
 }
 
@@ -69,8 +73,14 @@ export async function byHand(
   lines.on("line", (line) => {
     const word = line.trim().toLowerCase();
     if (word === "") return;
+    const number = /^rerun #?([1-9]\d{0,5})$/.exec(word)?.[1];
+    if (number !== undefined) {
+      const pressed = repository.rerequestNewest(Number(number), DEFAULT_CHECK, "mira");
+      return say(pressed ? `#${number}: mira pressed Re-run` : `#${number} has no check \`${DEFAULT_CHECK}\` here`);
+    }
     const kind = KINDS.find((one) => one.word === word);
-    if (kind === undefined) return say(`'${word}' is no word here: ${KINDS.map((one) => one.word).join(", ")}`);
+    if (kind === undefined)
+      return say(`'${word}' is no word here: ${KINDS.map((one) => one.word).join(", ")}, rerun N`);
     opened += 1;
     const author = kind.fork === undefined ? "mira" : "stranger";
     const pull = repository.openPullRequest({

@@ -400,7 +400,7 @@ export const REASONS = {
   },
   "cancelled-by-operator": {
     class: "cancelled",
-    sentence: "The operator forced this request to its end.",
+    sentence: "The operator ended this request.",
     whatToDo: "Ask the operator named in the audit, or re-run the check.",
   },
   "merge-group-destroyed": {

@@ -70,16 +70,16 @@ function wording(issue: Issue): { message: string; fix: string } {
     case "too_big": {
       const bound = String(issue.maximum);
       return {
-        message: `at most ${bound}${sizeWord(issue.origin)} here`,
-        fix: `Write ${bound}${sizeWord(issue.origin)} or less.`,
+        message: `at most ${bound}${sizeWord(issue.origin, bound)} here`,
+        fix: `Write ${bound}${sizeWord(issue.origin, bound)} or less.`,
       };
     }
     case "too_small": {
       const bound = String(issue.minimum);
       const relation = issue.inclusive === false ? "more than" : "at least";
       return {
-        message: `${relation} ${bound}${sizeWord(issue.origin)} here`,
-        fix: `Write ${relation} ${bound}${sizeWord(issue.origin)}.`,
+        message: `${relation} ${bound}${sizeWord(issue.origin, bound)} here`,
+        fix: `Write ${relation} ${bound}${sizeWord(issue.origin, bound)}.`,
       };
     }
     case "invalid_format":
@@ -132,9 +132,9 @@ function inputWord(input: unknown): string {
   return `\`${JSON.stringify(input)}\``;
 }
 
-function sizeWord(origin: string): string {
-  if (origin === "string") return " characters";
-  if (origin === "array") return " entries";
+function sizeWord(origin: string, bound: string): string {
+  if (origin === "string") return bound === "1" ? " character" : " characters";
+  if (origin === "array") return bound === "1" ? " entry" : " entries";
   return "";
 }
 

@@ -6,6 +6,7 @@
  * text, gives a value; no clock, no network, no file.
  */
 import { LineCounter, parseDocument, isMap, isScalar, type Document, type Node, type Pair, type YAMLError } from "yaml";
+import type * as z from "zod";
 import { err, ok, type Result } from "../result.ts";
 import { crossChecks, type Finding } from "./checks.ts";
 import { explainIssue } from "./issues.ts";
@@ -83,13 +84,25 @@ function parseText(text: string): Result<RepositoryConfig, ConfigProblem[]> {
   const parsed = repositoryConfigSchema.safeParse(raw, { reportInput: true });
   const findings = parsed.success
     ? crossChecks(parsed.data)
-    : parsed.error.issues.slice(0, MAX_LOOKED_AT).flatMap((issue) => explainIssue(issue, MAX_LOOKED_AT));
+    : firstOfEach(parsed.error.issues.slice(0, MAX_LOOKED_AT)).flatMap((issue) => explainIssue(issue, MAX_LOOKED_AT));
   if (!parsed.success || findings.length > 0) {
     const problems = findings.slice(0, MAX_LOOKED_AT).map((finding) => locate(finding, document, lines));
     problems.sort((left, right) => left.line - right.line || left.column - right.column);
     return err(problems.slice(0, MAX_PROBLEMS));
   }
   return ok(parsed.data);
+}
+
+/** One issue for each value: what else is said of one of the wrong type, or of an empty text, follows from the first. */
+function firstOfEach(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue[] {
+  const seen = new Set<string>();
+  return issues.filter((issue) => {
+    if (issue.code === "unrecognized_keys") return true;
+    const place = JSON.stringify(issue.path.map(String));
+    const isFirst = !seen.has(place);
+    seen.add(place);
+    return isFirst;
+  });
 }
 
 /**

@@ -6,6 +6,7 @@
  * configuration sets. So a sentence says "will" where a reviewed price decides, and "may" where the market does.
  */
 import { DEFAULT_TIERS, diskUsdPerHour } from "../runpod/default-tiers.ts";
+import { nearestName } from "./issues.ts";
 import type { RepositoryConfig } from "./schema.ts";
 
 export interface Note {
@@ -16,7 +17,52 @@ export interface Note {
 }
 
 export function configNotes(config: RepositoryConfig): readonly Note[] {
-  return [...moneyNotes(config), ...proofNotes(config), ...aggregatorNotes(config)];
+  return [
+    ...pathNotes(config),
+    ...gpuNotes(config),
+    ...moneyNotes(config),
+    ...proofNotes(config),
+    ...aggregatorNotes(config),
+  ];
+}
+
+/** Paths and folders are compared letter by letter; what looks like a pattern is a name that no file has, and its files are code. */
+function pathNotes({ paths, lanes }: RepositoryConfig): readonly Note[] {
+  const sets = [
+    ...Object.entries(paths).map(([name, set]) => [`paths.${name}`, set] as const),
+    ...Object.entries(lanes).flatMap(([name, lane]) => [
+      [`lanes.${name}.control`, lane.control] as const,
+      [`lanes.${name}.hosted_only`, lane.hosted_only] as const,
+    ]),
+  ];
+  return sets.flatMap(([place, set]) =>
+    Object.entries(set).flatMap(([key, entries]): Note[] => {
+      const odd = entries.filter((entry) => /[*?]/.test(entry));
+      const [first] = odd;
+      if (first === undefined) return [];
+      const more = odd.length === 1 ? "" : ` ${odd.length - 1} more like it.`;
+      const say = `\`${first}\` is taken letter by letter: \`*\` and \`?\` mean nothing here, and it matches no file.${more} Name a folder with all below it in \`prefixes\` (\`docs/\`), single files in \`files\`; \`gpu-gate explain PATH\` tells what a path is.`;
+      return [{ key: `${place}.${key}`, say }];
+    }),
+  );
+}
+
+const KNOWN_GPUS: readonly string[] = DEFAULT_TIERS.flatMap(({ gpuIds }) => gpuIds);
+
+/** RunPod has more GPUs than this list, so an unknown id may be right; a wrong one is answered like one that is sold out. */
+function gpuNotes({ gpu }: RepositoryConfig): readonly Note[] {
+  const plain = (id: string): string => id.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
+  return gpu.tiers.flatMap(({ gpu_ids: ids }, index) =>
+    ids
+      .filter((id) => !KNOWN_GPUS.includes(id))
+      .map((id): Note => {
+        const within = KNOWN_GPUS.find((known) => plain(known).includes(plain(id)));
+        const nearest = within ?? nearestName(id, KNOWN_GPUS);
+        const meant = nearest === null ? "" : ` Did you mean \`${nearest}\`?`;
+        const say = `\`${id}\` is not among the GPUs that this version knows.${meant} RunPod answers an id that it does not have as if it were sold out; \`gpu-gate doctor\` compares with its catalog.`;
+        return { key: `gpu.tiers.${index}.gpu_ids`, say };
+      }),
+  );
 }
 
 /** The gate's own check always reports, so that it must says nothing about whether anybody's CI ran. */
@@ -93,8 +139,22 @@ function moneyNotes(config: RepositoryConfig): readonly Note[] {
     const say = `${reserves(most)}, and \`${cap.key}\` is ${cap.usd}. Runs end over-budget while any GPU of the plan costs more than USD ${fits} an hour, or its price is not known. Write ${dollarsUp(attemptAt(most))} or more, or set \`gpu.price_ceiling_usd_per_hour: ${fits}\`, which leaves out the dearer ones.`;
     notes.push({ key: cap.key, say });
   }
-  const keeping = keepingNote(config, config.retention.duration);
-  return keeping === null ? notes : [...notes, keeping];
+  // Whoever asks for one keeping is answered then; here only what would be kept of itself is looked at.
+  const keeping = config.retention.keep_on_failure ? keepingNote(config, config.retention.duration) : null;
+  return [...notes, ...capNotes(config), ...(keeping === null ? [] : [keeping])];
+}
+
+/** A cap over a longer time that is below one over a shorter: the narrower is never reached. */
+function capNotes({ budget }: RepositoryConfig): readonly Note[] {
+  const pairs = [
+    ["per_run", "per_day"],
+    ["per_day", "per_month"],
+  ] as const;
+  return pairs.flatMap(([short, long]): Note[] => {
+    if (budget[short] <= budget[long]) return [];
+    const say = `It is ${budget[short]}, and \`budget.${long}\` is ${budget[long]}: that one is met first, so this one never counts.`;
+    return [{ key: `budget.${short}`, say }];
+  });
 }
 
 /**

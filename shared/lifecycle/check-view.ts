@@ -204,7 +204,7 @@ function costLines(ended: Verdict, request: GateRequest): string[] {
     const end = new Date(until).toISOString();
     const paid = request.pricePerHour === null ? "" : ` and paid at USD ${request.pricePerHour}/h`;
     return [
-      `The pod is kept for debugging until ${end}${paid}, on the word of ${inMarkdown(request.keep?.by ?? "")}. ${gpuLine(request)}`,
+      `The pod stays for debugging until ${end} at the latest${paid}, on the word of ${inMarkdown(request.keep?.by ?? "")}. ${gpuLine(request)} This check is not written again: \`gpu-gate costs\` has what it cost in the end.`,
       "",
     ];
   }

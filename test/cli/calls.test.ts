@@ -84,6 +84,11 @@ describe("arguments that cannot be understood", () => {
     });
   });
 
+  it.each(["yesterday", "2026-13-01", "2026-11-31", "2026-11-1", "01.11.2026"])("costs --from %s", async (day) => {
+    const { code, err } = await gpuGate(["costs", "--from", day], { env: { GPU_GATE_URL: "https://gate.test" } });
+    expect([code, err]).toEqual([2, expect.stringContaining(`--from is a day such as 2026-11-30, not '${day}'.`)]);
+  });
+
   it.each([
     [["status", "--url"], "Option '--url' needs a value."],
     [["status", "--url", "--json"], "Option '--url' needs a value; one that begins with '-' is written '--url=VALUE'."],

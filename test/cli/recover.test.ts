@@ -134,6 +134,12 @@ describe("gpu-gate recover", () => {
     expect(stub.calls(DISPATCH)).toHaveLength(1);
   });
 
+  it("takes the number as it is written everywhere", async () => {
+    const stub = github();
+    expect((await call(stub, ["recover", "#7", "--poll", "0"])).code).toBe(0);
+    expect(stub.calls(DISPATCH)).toHaveLength(1);
+  });
+
   it("takes the workflow's path from the default branch's configuration", async () => {
     const own = `POST ${REPO}/actions/workflows/again.yml/dispatches`;
     const stub = github({

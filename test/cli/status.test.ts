@@ -80,6 +80,13 @@ describe("gpu-gate status", () => {
     ]);
   });
 
+  it("counts the pod that is kept of an ended request into what that has cost", async () => {
+    const [ended] = view().recent;
+    const pods = view().pods.map((pod) => ({ ...pod, requestId: ended?.id }));
+    const answer = await ask(["status"], ok({ id: "101", view: view({ pods }) }));
+    expect(answer.out).toContain("passed (tests-passed)  USD 0.0410 so far\n");
+  });
+
   it("tells what was spent beside the caps, where the control plane tells it", async () => {
     const day = { spent: 12_300, reserved: 0, cap: 20_000_000 };
     const month = { spent: 112_300, reserved: 900_000, cap: null };

@@ -163,6 +163,13 @@ describe("what is refused, with its place and the way out", () => {
     expect(onlyProblem("version: 2\n")).toContain("only `1` is possible here");
   });
 
+  test("one value is told of once, by what is wrong first", () => {
+    expect(onlyProblem("version: 1\nlanes: {gpu: {asked_by: docs}}\n")).toContain(
+      "lanes.gpu.asked_by: a list is needed here, not the text `docs`.",
+    );
+    expect(onlyProblem('version: 1\nstart_words: {comment: ""}\n')).toContain("start_words.comment: ");
+  });
+
   test("a value that is none of the possible ones", () => {
     expect(onlyProblem("version: 1\nstart: lable\n")).toBe(
       "f:2:8: start: only `auto`, `label`, `comment`, `approval` are possible here. Did you mean `label`?",
@@ -182,7 +189,7 @@ describe("what is refused, with its place and the way out", () => {
     ["budget: {per_month: .inf}", "budget.per_month"],
     ["limits: {queue_wait: .nan}", "limits.queue_wait"],
     ["newest_head_only: false", "newest_head_only: only `true` is possible here"],
-    ["access: {roles: []}", "access.roles: at least 1 entries here"],
+    ["access: {roles: []}", "access.roles: at least 1 entry here"],
     ["access: {roles: [read]}", "access.roles[0]: only `admin`, `maintain`, `write` are possible here"],
     ["runner: {group_id: 12}", 'runner.group_id: a text is needed here, not `12`. Write "12" in quotes.'],
     ["gpu: {cuda_versions: ['12.4']}", "gpu.cuda_versions[0]: CUDA 12.4 is below the floor 12.6"],

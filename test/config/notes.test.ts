@@ -30,7 +30,7 @@ describe("a cap below what is reserved", () => {
     expect(say).toContain("costs more than USD 0.41 an hour");
     expect(say).toContain("`gpu.price_ceiling_usd_per_hour: 0.41`");
     const limited = { ...CHEAP, price_ceiling_usd_per_hour: 0.41 };
-    expect(told({ gpu: limited, budget: { per_run: 0.5 } }).map(([about]) => about)).toEqual(["retention.duration"]);
+    expect(told({ gpu: limited, budget: { per_run: 0.5 } })).toEqual([]);
   });
 
   it("is told of whichever cap is met first", () => {
@@ -74,8 +74,9 @@ describe("an aggregator over checks that may all be absent", () => {
 });
 
 describe("a keeping that cannot be granted", () => {
-  it("the defaults rent too dear a GPU for an hour of keeping, and say so", () => {
-    const [[key, say] = ["", ""], ...more] = told({});
+  it("with the other defaults an hour of keeping is too dear, which is told where every failure is kept", () => {
+    expect(told({})).toEqual([]);
+    const [[key, say] = ["", ""], ...more] = told({ retention: { keep_on_failure: true } });
     expect([key, more]).toEqual(["retention.duration", []]);
     expect(say).toContain(
       "together USD 3.29 for NVIDIA A100-SXM4-80GB at its reviewed price, and `budget.per_run` is 3",
@@ -84,8 +85,58 @@ describe("a keeping that cannot be granted", () => {
   });
 
   it("what was advised is granted", () => {
-    expect(told({ budget: { per_run: 3.52 } })).toEqual([]);
+    const retention = { keep_on_failure: true };
+    expect(told({ budget: { per_run: 3.52 }, retention })).toEqual([]);
     const tiers = [{ name: "premium", gpu_ids: ["NVIDIA L40S"], max_usd_per_hour: 1.2 }];
-    expect(told({ gpu: { tiers } })).toEqual([]);
+    expect(told({ gpu: { tiers }, retention })).toEqual([]);
+  });
+});
+
+describe("caps that contradict each other", () => {
+  it("are told, the one that never counts first", () => {
+    expect(told({ budget: { per_run: 30, per_day: 20 } })).toEqual([
+      ["budget.per_run", "It is 30, and `budget.per_day` is 20: that one is met first, so this one never counts."],
+    ]);
+    expect(told({ budget: { per_day: 300, per_month: 200 } }).map(([key]) => key)).toEqual(["budget.per_day"]);
+    expect(told({ budget: { per_run: 5, per_day: 5, per_month: 5 } })).toEqual([]);
+  });
+});
+
+describe("a path that looks like a pattern", () => {
+  it("is told wherever paths are compared letter by letter", () => {
+    const notes = told({
+      paths: { docs: { files: ["*.md", "docs/**", "README.md"] }, ci: { prefixes: ["ci/*/", "ci/"] } },
+      lanes: { gpu: { control: { files: ["ci/?.sh"] } } },
+    });
+    expect(notes.map(([key]) => key)).toEqual(["paths.docs.files", "paths.ci.prefixes", "lanes.gpu.control.files"]);
+    expect(notes[0]?.[1]).toContain("`*.md` is taken letter by letter");
+    expect(notes[0]?.[1]).toContain("1 more like it.");
+  });
+
+  it("is none with brackets, which many names have, nor where patterns are meant", () => {
+    expect(told({ paths: { docs: { files: ["app/[id].mdx"] } }, archive_key: { include: ["src/**"] } })).toEqual([]);
+  });
+});
+
+describe("a GPU that this version does not know", () => {
+  const ids = (...gpuIds: string[]) =>
+    configNotes(configFrom({ gpu: { tiers: [{ name: "one", gpu_ids: gpuIds }] } })).filter(({ key }) =>
+      key.startsWith("gpu.tiers"),
+    );
+
+  it.each([
+    ["RTX 4090", "NVIDIA GeForce RTX 4090"],
+    ["rtx4090", "NVIDIA GeForce RTX 4090"],
+    ["NVIDIA RTX A40000", "NVIDIA RTX A4000"],
+  ])("is told with the nearest one: %s", (id, nearest) => {
+    expect(ids(id)).toMatchObject([
+      { key: "gpu.tiers.0.gpu_ids", say: expect.stringContaining(`Did you mean \`${nearest}\`?`) },
+    ]);
+  });
+
+  it("is told without one where none is near, and a known one is not told", () => {
+    const [note, ...more] = ids("NVIDIA GeForce GTX 1080 Ti Special", "NVIDIA L4");
+    expect(more).toEqual([]);
+    expect(note?.say).not.toContain("Did you mean");
   });
 });

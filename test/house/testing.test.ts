@@ -5,6 +5,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { MUTANTS } from "../../sim/mutant-list.ts";
 import { read, root } from "./source.ts";
 
 const INCIDENTS = "../shared/reference/incidents.md";
@@ -79,6 +80,19 @@ describe("docs/incidents.md", () => {
     const [held, partly, none] = [inState(/^held$/), inState(/^partly: /), inState(/^not covered: /)];
     expect(page).toContain(`\n${rows.length} rows: ${held} held, ${partly} partly, ${none} not covered.\n`);
   });
+});
+
+describe("the mutants", () => {
+  it.each(MUTANTS.map((mutant) => [mutant.name, mutant] as const))(
+    "%s finds its lines in the product",
+    (_name, one) => {
+      const text = read(one.file);
+      for (const { find, replace } of [one, ...(one.also === undefined ? [] : [one.also])]) {
+        expect(text.split(find).length, find).toBeGreaterThan(1);
+        expect(replace).not.toBe(find);
+      }
+    },
+  );
 });
 
 describe("docs/simulator.md", () => {

@@ -60,7 +60,10 @@ it("opens what each word says, names the words for any other line, and tells wha
   };
   const over = byHand(world, say, input, stop);
   input.write("docs\n Fail \n\nfork\nbuy\n");
-  await said("'buy' is no word here: docs, code, slow, fail, fork");
+  await said("'buy' is no word here: docs, code, slow, fail, fork, rerun N");
+  input.write("rerun 9\nrerun 2\n");
+  await said("#2 has no check `CI GPU gate` here");
+  expect(lines).toContain("#9 has no check `CI GPU gate` here");
   const pulls = [1, 2, 3].map((number) => lines.find((line) => line.startsWith(`#${number} opened by`)));
   expect(pulls).toEqual([
     "#1 opened by mira: documentation: no GPU is needed",

@@ -182,7 +182,9 @@ describe("the nightly bill", () => {
     world.bill = [charge("stranger", 2.5), charge("free", 0)];
     const status = await reconcileBills(world.ports, world.books, ["101"]);
     expect(status.unknown).toEqual({ pods: 1, micros: 2_500_000 });
-    expect(status.problems).toEqual(["$2.5000 were charged in 7 days for 1 pod that no ledger knows: stranger."]);
+    expect(status.problems).toEqual([
+      "$2.5000 were charged in 7 days for 1 pod that no ledger knows: stranger. On an account that others use as well they are theirs.",
+    ]);
     const other = new World();
     other.bill = world.bill;
     other.silent.add("101");

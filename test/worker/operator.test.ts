@@ -233,6 +233,21 @@ describe("the operator's word about one request", () => {
     expect(world.orders).toEqual([]);
   });
 
+  it("a repository that is not served is named as what is wrong, and no gate is asked", async () => {
+    const world = new World();
+    for (const [path, body] of [
+      ["/v1/operator/retain", { repository: "999", pod: "p1", minutes: 30 }],
+      ["/v1/operator/request", { ...word, repository: "999", reason: "a hang" }],
+    ] as const) {
+      const answer = await world.ask(path, body);
+      expect([answer.status, await answer.json()]).toEqual([
+        400,
+        { error: expect.stringMatching(/^No repository with the id 999 is served here; known are: .*102/) },
+      ]);
+    }
+    expect([world.words, world.orders]).toEqual([[], []]);
+  });
+
   it.each([{ action: "delete" }, { repository: "acme/tensors" }, { usd: 0 }, { more: 1 }])(
     "is refused with %j, before any gate is asked",
     async (change) => {

@@ -48,6 +48,19 @@ describe("the status page", () => {
     expect(text.match(/<script/g)).toHaveLength(1);
   });
 
+  it("names the pull request of a pod that is kept, and counts it into what that request has cost", async () => {
+    const ended = { ...REQUEST, id: "r6", prNumber: 12, verdict: "failed", conclusion: "failure", concludedAt: T0 };
+    const kept = { podId: "p6", requestId: "r6", prNumber: 12, gpu: "L4", pricePerHour: 0.36, since: T0 - 600_000 };
+    const { text } = await page({
+      ...VIEW,
+      recent: [{ ...ended, pods: 1, costMicros: 0 }],
+      pods: [{ ...kept, costMicros: 60_000, retainedUntil: T0 + 600_000, retainedBy: "mira" }],
+    });
+    expect(text).toMatch(/<p class="for"><a href="[^"]*\/pull\/12">#12<\/a>/);
+    expect(text).toContain("$0.0600 so far");
+    expect(text).toContain("kept for debugging until");
+  });
+
   it("tells what was spent beside the caps, and marks a cap that is reached", async () => {
     const day = { spent: 1_250_000, reserved: 0, cap: 20_000_000 };
     const month = { spent: 199_000_000, reserved: 1_000_000, cap: 200_000_000 };
