@@ -352,9 +352,11 @@ export class People {
       if (pull.state !== "open") return;
       changePull(repository, pull, author, "closed");
       if (!faults.strikes("pull-reopens", 0.6)) return;
-      this.#around.scheduler.in(this.#rng.int(500, Math.floor(horizonMs * 0.2)), "reopened", () =>
-        changePull(repository, pull, author, "reopened"),
-      );
+      this.#around.scheduler.in(this.#rng.int(500, Math.floor(horizonMs * 0.2)), "reopened", () => {
+        changePull(repository, pull, author, "reopened");
+        // In a healed world nobody comes back to make it ready, and a draft's aggregate waits for that.
+        if (faults.healed && pull.draft) changePull(repository, pull, author, "ready_for_review");
+      });
     });
     this.#sometimes("base-changes", 0.3, () => changePull(repository, pull, author, "edited"));
     this.#sometimes("pull-to-draft", 0.7, () => {

@@ -73,6 +73,10 @@ async function observePull(number: number, github: GitHubClient): Promise<NonNul
   };
 }
 
+function hasBegun({ status }: Run): boolean {
+  return status === "in_progress" || status === "completed";
+}
+
 /**
  * The newest run of the trigger workflow that tests this head and has begun, of the account of `want.by` if it has one: a look
  * that comes late, after an hour without GitHub, must not take another pull request's run for it. Where that account has none by
@@ -88,15 +92,18 @@ async function observeTrigger(
     // No such workflow: nothing has started, and nothing will.
     return answer.error.reason === "not-found" ? { known: true, value: null } : unknown(answer.error);
   }
-  const begun = answer.value.items
+  const runs = answer.value.items
     .filter((run) => run.path === want.path && run.headSha === want.headSha)
     // A fork may have the same commit: its run, and who started it, are not this pull request's.
     .filter((run) => run.headRepositoryId === github.repository.id)
-    .filter((run) => run.status === "in_progress" || run.status === "completed")
     .toSorted((a, b) => (b.createdAt ?? 0) - (a.createdAt ?? 0));
+  const begun = runs.filter(hasBegun);
   const by = (run: Run) => run.triggeringActor ?? run.actor;
-  const of = (whose: string | undefined) =>
-    whose === undefined ? undefined : begun.find((one) => by(one)?.id === whose);
+  const of = (whose: string | undefined, among = begun) =>
+    whose === undefined ? undefined : among.find((one) => by(one)?.id === whose);
+  // Theirs is there and has not begun: it is waited for, and nobody else's is taken meanwhile.
+  const waits = [want.by, want.author].some((whose) => of(whose) === undefined && of(whose, runs) !== undefined);
+  if (want.by !== undefined && of(want.by) === undefined && waits) return { known: true, value: null };
   const isAnybodys = want.by === undefined || want.orAnybodys === true;
   const run = of(want.by) ?? (isAnybodys ? (of(want.author) ?? begun[0]) : undefined);
   if (run === undefined) return { known: true, value: null };

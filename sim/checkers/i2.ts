@@ -110,7 +110,7 @@ class Asked {
     const { earliest: from, latest } = clocks.when(closed_at);
     const to = clocks.when(proven_at).latest;
     // What RunPod lost by itself needs no order: cron may have taken note of it and died before it gave one (seed 3001889).
-    const ordered = this.#orders.get(pod_id) ?? (isLost ? from : undefined);
+    const ordered = isLost ? from : this.#orders.get(pod_id);
     if (ordered === undefined || ordered > latest) return "an order to delete it";
     if (!isLost && (this.#reads.get(pod_id) ?? []).every((at) => at < from || at > to))
       return "a look at the pod after the DELETE";
@@ -120,6 +120,11 @@ class Asked {
       return "two spaced lists after the DELETE";
     return null;
   }
+}
+
+/** RunPod lost it by itself, before any order to delete it was performed. */
+function isLostUnasked({ vanished, deletes, releasedAt }: WorldView["runpod"]["pods"][number]): boolean {
+  return vanished && deletes.every(({ performedAt }) => performedAt >= (releasedAt ?? 0));
 }
 
 export function i2(): Checker {
@@ -158,7 +163,7 @@ export function i2(): Checker {
         const line = mine[0];
         if (line === undefined || line.closed_at === null || line.proven_at === null)
           return `${pod.id} has no closing line in the ledger`;
-        const missing = asked.missing(line, world.clocks, pod.vanished && pod.deletes.length === 0);
+        const missing = asked.missing(line, world.clocks, isLostUnasked(pod));
         if (missing !== null) return `${pod.id} is called gone without ${missing}`;
         const listAt = asked.listAfter(pod.releasedAt + CYCLE_MS);
         const order = {

@@ -101,7 +101,9 @@ function pullProblem(world: WorldView, host: GateHost, pull: Pull): string | nul
   if (own === last && last.request.openedBy.actor === null && !heard && verdict?.reason === "actor-not-permitted")
     return null;
   if (own === last) {
-    return heldUpProblem(host.repository, pull, last.request) ?? personProblem(host.repository, pull, last.request);
+    return (
+      heldUpProblem(host.repository, pull, last.request) ?? personProblem(host.repository, pull, last.request, words)
+    );
   }
   if (about === undefined) return null;
   // Its check may never have been made, or have another name while in shadow.
@@ -162,11 +164,26 @@ function heldUpProblem(repository: Repository, pull: Pull, { id, kind, state }: 
 }
 
 /** Its own word asks who it was, or turns down somebody who had nothing to do with it. */
-function personProblem(repository: Repository, pull: Pull, { id, kind, actor, state }: GateRequest): string | null {
+function personProblem(
+  repository: Repository,
+  pull: Pull,
+  { id, kind, actor, state }: GateRequest,
+  words: readonly Word[],
+): string | null {
   if (kind !== "pull-request" || state.kind !== "concluded" || !pull.arrivalHeard) return null;
   const { reason } = state.verdict;
   if (reason === "actor-unknown") return `${id} asks who brought it here, which was told`;
   if (reason !== "actor-not-permitted" || actor === null || pull.actors.has(actor.login)) return null;
+  // It may have been given back: then it was so when it was said first.
+  const said = words.flatMap(({ request }) =>
+    request.prNumber === pull.number &&
+    request.actor?.id === actor.id &&
+    endedAs(request, reason) &&
+    request.state.kind === "concluded"
+      ? [request.state.at]
+      : [],
+  );
+  const first = Math.min(state.at, ...said);
   // Where GitHub begins no run for those who had to do with it, whoever has one at the commit is all there is to go by.
   const own = [...repository.runs.values()].some(
     (run) =>
@@ -175,7 +192,7 @@ function personProblem(repository: Repository, pull: Pull, { id, kind, actor, st
       run.attempt === 1 &&
       (run.headRepositoryId ?? repository.id) === repository.id &&
       run.headSha === pull.headSha &&
-      run.createdAt <= state.at &&
+      run.createdAt <= first &&
       pull.actors.has(run.triggering.login),
   );
   return own ? `${id} is refused for ${actor.login}, who did nothing to it` : null;

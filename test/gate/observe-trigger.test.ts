@@ -12,16 +12,18 @@ const WALT = { id: "502", login: "walt" };
 interface Begun {
   readonly id: string;
   readonly by: typeof ALICE;
+  /** Left out: it has ended. */
+  readonly status?: string;
 }
 
 /** Whose run is taken; the runs are given oldest first. */
 async function taken(runs: readonly Begun[], by?: string, orAnybodys?: boolean, author?: string) {
-  const items = runs.map(({ id, by: actor }, at) => ({
+  const items = runs.map(({ id, by: actor, status = "completed" }, at) => ({
     id,
     path: PATH,
     headSha: HEAD,
     headRepositoryId: "101",
-    status: "completed",
+    status,
     createdAt: at,
     actor,
     triggeringActor: actor,
@@ -56,6 +58,18 @@ describe("the trigger run at a commit that several pull requests have", () => {
     expect(await taken([own, others], rea.id, false, ALICE.id)).toBeNull();
     expect(await taken([own, others, { id: "3", by: rea }], rea.id, true, ALICE.id)).toBe("rea");
     expect(await taken([others], rea.id, true, ALICE.id)).toBe("walt");
+  });
+
+  it("is nobody's while theirs is there and has not begun", async () => {
+    const rea = { id: "503", login: "rea" };
+    const queued = { id: "3", by: rea, status: "queued" };
+    expect(await taken([others, queued], rea.id, true, ALICE.id)).toBeNull();
+    expect(await taken([others, { ...own, status: "queued" }], rea.id, true, ALICE.id)).toBeNull();
+    expect(await taken([own, queued], rea.id, true, ALICE.id)).toBeNull();
+    // Their earlier one has begun, and anybody else's is not waited for.
+    expect(await taken([{ id: "1", by: rea }, queued], rea.id, true)).toBe("rea");
+    expect(await taken([own, { ...others, status: "queued" }], rea.id, true)).toBe("alice");
+    expect(await taken([others, { ...own, status: "queued" }])).toBe("walt");
   });
 
   it("is the heard person's alone in a look that was stored before there was a choice", async () => {
