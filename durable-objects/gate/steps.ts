@@ -98,10 +98,9 @@ export class Steps {
     const { store } = this.#inside;
     const given = givenBack(answer, to, store.nextRequestId(), generation, now);
     store.saveRequest(given);
-    this.#inside.audit(
-      given.id,
-      audit("request.given-back", null, { head: answer.headSha, generation, of: answer.id }),
-    );
+    const reason = given.state.kind === "concluded" ? given.state.verdict.reason : null;
+    const facts = { head: answer.headSha, generation, of: answer.id };
+    this.#inside.audit(given.id, audit("request.given-back", reason, facts));
     this.publishLater(given.id);
     return given.id;
   }

@@ -249,8 +249,11 @@ describe("a draft at a commit that another pull request has as well", () => {
 
   it("does not keep a green from that one: it cannot be merged", async () => {
     const over = ended("closed", "closed", { id: "r3", prNumber: 9, generation: 3, openedAt: T0 + 2 });
-    const opened = await shared(passed, refused, over).compare(withDraft);
+    const { compare, store } = shared(passed, refused, over);
+    const opened = await compare(withDraft);
     expect(opened).toMatchObject([{ prNumber: 7, state: { verdict: { kind: "reused" } } }]);
+    const told = store.auditAfter(0, 100).filter(({ act }) => act === "request.given-back");
+    expect(told).toMatchObject([{ request_id: opened[0]?.id, reason: "given-back" }]);
   });
 });
 
